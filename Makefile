@@ -1,0 +1,54 @@
+# The commands of this project. `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SCALE ?= demo
+
+.PHONY: help install results test lint format ui track lock schema clean
+
+help:  ## List the commands
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(VENV)/installed  ## Create .venv with the locked versions
+
+# torch stands outside the lock: its build (CPU, CUDA) differs by machine, its version does not.
+$(VENV)/installed: requirements.lock requirements-torch.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "equiset needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-torch.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+results: install  ## Run the whole workflow (SCALE=smoke|demo|paper)
+	$(BIN)/snakemake --cores all --config scale=$(SCALE)
+
+test: install  ## Run the tests, offline
+	$(BIN)/python -m pytest
+
+lint: install  ## Check the style of code and workflow
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+
+format: install  ## Bring code and workflow into style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/snakefmt Snakefile workflow
+
+ui: install  ## Look at the runs in MLflow, on this machine only: http://127.0.0.1:5000
+	$(BIN)/mlflow ui --host 127.0.0.1 --port 5000 --backend-store-uri sqlite:///results/mlflow.db
+
+track: install  ## Send the runs to MLflow again, for instance after its server was away
+	$(BIN)/snakemake --cores all --config scale=$(SCALE) --forcerun create_tracking_database track
+
+schema: install  ## Write the JSON schema of config.yaml anew
+	$(BIN)/python -m equiset.config > workflow/schemas/config.schema.json
+
+lock:  ## Resolve the versions anew (needs uv)
+	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
+		--extra workflow --extra dev --group torch-needs --custom-compile-command 'make lock' --output-file requirements.lock
+
+clean:  ## Remove everything that was computed; downloads and published results stay
+	rm -rf results/smoke results/demo results/paper results/mlflow* .snakemake

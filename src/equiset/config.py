@@ -1,0 +1,197 @@
+"""The typed config: what `config.yaml` may say, and the one resolved spec of every job.
+
+`config.yaml` holds the paper's own values. A scale is a set of changes to them (`scales.demo`), and what the
+command line says (`--config`) is laid over both. The result is validated as a whole; the first thing a user
+hears of a wrong key or value is the key's full name.
+"""
+
+import json
+from difflib import get_close_matches
+from typing import Any, Literal, get_args
+
+from pydantic import Field, ValidationError, create_model
+
+from equiset.data import DATASETS, dataset_module
+from equiset.errors import EquisetError
+from equiset.experiments import EXPERIMENTS, experiment_module
+from equiset.experiments.base import Experiment
+from equiset.settings import Settings
+
+Scale = Literal["smoke", "demo", "paper"]
+SCALES: tuple[str, ...] = get_args(Scale)
+
+
+class Tracking(Settings):
+    """Where MLflow keeps its view of the runs."""
+
+    uri: str | None = None
+    """Tracking server or database. Empty: the environment's MLFLOW_TRACKING_URI, else `results/mlflow.db`."""
+
+
+class _Config(Settings):
+    scale: Scale = "demo"
+    """How large everything is: `smoke` (seconds), `demo` (minutes), `paper` (the paper's own sizes)."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where networks are trained. `auto` takes the GPU if there is one."""
+    data_folder: str = Field("data", min_length=1)
+    """Where downloads are kept. They are shared by all scales."""
+    tracking: Tracking = Tracking()
+
+
+def _by_name(registry: dict[str, str], settings_of: Any, title: str) -> type[Settings]:
+    return create_model(title, __base__=Settings, **{name: (settings_of(name), ...) for name in registry})
+
+
+# One field for each registered data set and experiment, so that adding one changes the registry alone.
+_Datasets = _by_name(DATASETS, lambda name: dataset_module(name).SETTINGS, "Datasets")
+_Experiments = _by_name(EXPERIMENTS, lambda name: experiment_module(name, "settings").ExperimentSettings, "Experiments")
+
+
+class Config(_Config):
+    """Everything that `config.yaml` decides, at one scale."""
+
+    datasets: _Datasets  # type: ignore[valid-type]
+    experiments: _Experiments  # type: ignore[valid-type]
+
+    def dataset(self, name: str) -> Settings:
+        return getattr(self.datasets, name)
+
+    def experiment(self, name: str) -> Experiment:
+        return getattr(self.experiments, name)
+
+
+def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """Return `base` with `change` laid over it; mappings are merged, everything else is replaced."""
+    merged = dict(base)
+    for key, value in change.items():
+        both = isinstance(merged.get(key), dict) and isinstance(value, dict)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def resolve(raw: dict[str, Any], scale: str | None = None, overrides: dict[str, Any] | None = None) -> Config:
+    """Return the validated config at one scale.
+
+    Args:
+        raw: the content of `config.yaml`.
+        scale: `smoke`, `demo` or `paper`; by default the one that the config names.
+        overrides: what the command line said; it wins over the scale.
+    """
+    overrides = overrides or {}
+    raw = dict(raw)
+    changes = raw.pop("scales", None) or {}
+    scale = scale or overrides.get("scale") or raw.get("scale", "demo")
+    if scale not in SCALES:
+        raise EquisetError(f"config key 'scale': {scale!r} is not one of {', '.join(SCALES)}")
+    if not isinstance(changes, dict) or set(changes) - set(SCALES):
+        raise EquisetError(f"config key 'scales': expected the keys {', '.join(SCALES)}, got {changes!r:.80}")
+    overrides = {key: value for key, value in overrides.items() if key != "scales"}
+    merged = merge(merge(merge(raw, changes.get(scale) or {}), overrides), {"scale": scale})
+    try:
+        return Config.model_validate(_lay_defaults_under_variants(merged))
+    except ValidationError as error:
+        faults = [_explain(fault) for fault in error.errors()]
+        # A wrong default is wrong in every variant: the first few say it all.
+        more = [f"... and {len(faults) - 3} more"] if len(faults) > 3 else []
+        raise EquisetError("\n".join(faults[:3] + more)) from None
+
+
+def _lay_defaults_under_variants(raw: dict[str, Any]) -> dict[str, Any]:
+    """Complete every variant with its experiment's `defaults`, which then have served their purpose."""
+    experiments = {}
+    for name, experiment in (raw.get("experiments") or {}).items():
+        if isinstance(experiment, dict):
+            experiment = dict(experiment)
+            defaults = experiment.pop("defaults", {})
+            variants = experiment.get("variants", {})
+            if isinstance(variants, dict):
+                experiment["variants"] = {key: merge(defaults, change or {}) for key, change in variants.items()}
+        experiments[name] = experiment
+    return {**raw, "experiments": experiments}
+
+
+def _explain(fault: dict[str, Any]) -> str:
+    """Say what is wrong with one key, in one line that names it."""
+    key = ".".join(str(part) for part in fault["loc"])
+    match fault["type"]:
+        case "extra_forbidden":
+            close = get_close_matches(str(fault["loc"][-1]), _known_keys(), n=1)
+            return f"config key '{key}' is unknown" + (f"; did you mean '{close[0]}'?" if close else "")
+        case "missing":
+            return f"config key '{key}' is missing"
+        case _:
+            message = fault["msg"].removeprefix("Value error, ")
+            return f"config key '{key}': {message} (got {fault['input']!r:.80})"
+
+
+def _known_keys() -> set[str]:
+    def names(schema: Any) -> set[str]:
+        if isinstance(schema, list):
+            return set().union(*map(names, schema))
+        if not isinstance(schema, dict):
+            return set()
+        return set(schema.get("properties", {})).union(*map(names, schema.values()))
+
+    return names(Config.model_json_schema())
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of `config.yaml`, for editors and for readers.
+
+    Nothing is required in it: a variant is completed by its defaults, and a scale is a partial config.
+    """
+
+    def optional(node: Any) -> Any:
+        if isinstance(node, list):
+            return [optional(item) for item in node]
+        if isinstance(node, dict):
+            return {key: optional(value) for key, value in node.items() if key != "required"}
+        return node
+
+    described = optional(Config.model_json_schema())
+    body = {key: described[key] for key in ("additionalProperties", "properties", "type")}
+    for name in EXPERIMENTS:
+        kind = experiment_module(name, "settings").ExperimentSettings
+        described["$defs"][kind.__name__]["properties"]["defaults"] = {
+            "$ref": f"#/$defs/{kind.variant_class().__name__}",
+            "description": "What every variant has unless it says otherwise.",
+        }
+    described["$defs"]["PartialConfig"] = body
+    described["properties"] = {
+        **body["properties"],
+        "scales": {
+            "type": "object",
+            "additionalProperties": False,
+            "description": "For each scale, what it changes.",
+            "properties": {name: {"$ref": "#/$defs/PartialConfig"} for name in SCALES},
+        },
+    }
+    return described
+
+
+# The specs: one JSON-able dict per job, with all that decides the job's result and nothing else.
+
+
+def fetch_spec(config: Config, dataset: str) -> dict[str, Any]:
+    return {"dataset": dataset, "settings": config.dataset(dataset).model_dump(mode="json")}
+
+
+def sets_spec(config: Config, experiment: str, sets: str, seed: int) -> dict[str, Any]:
+    settings = config.experiment(experiment).sets[sets]
+    return {"experiment": experiment, "sets": sets, "seed": seed, "settings": settings.model_dump(mode="json")}
+
+
+def run_spec(config: Config, experiment: str, variant: str, seed: int) -> dict[str, Any]:
+    settings = config.experiment(experiment).variants[variant]
+    return {
+        "experiment": experiment,
+        "variant": variant,
+        "seed": seed,
+        "scale": config.scale,
+        "device": config.device,
+        "settings": settings.model_dump(mode="json"),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(schema(), indent=2, ensure_ascii=False))

@@ -1,0 +1,49 @@
+"""The data sets: from a source to checked raw files (`fetch`), and on to arrays that training reads (`prepare`).
+
+Each is a module with three names:
+
+`SETTINGS`
+    its class of settings, a `equiset.settings.Settings`, found under `datasets.<name>` in the configuration;
+`fetch(settings, cache) -> manifest`
+    brings or finds the raw files and says in a dictionary what they are: `dataset`, `source`, `real` (whether these
+    are the data of the paper), `description`, and `files` with path, bytes, sha256 and origin by role. `cache`
+    is a folder that lasts from run to run;
+`prepare(manifest, folder, settings)`
+    checks the raw files against the manifest and writes arrays and `store.json` into `folder`.
+"""
+
+import json
+from importlib import import_module
+from types import ModuleType
+
+from pydantic import ValidationError
+
+from equiset.errors import EquisetError
+from equiset.settings import Settings
+
+DATASETS = {"mnist": "equiset.data.mnist"}
+
+
+def dataset_module(name: str) -> ModuleType:
+    """Return the module of a data set."""
+    if name not in DATASETS:
+        raise EquisetError(f"there is no data set {name!r}; there are: {', '.join(DATASETS)}")
+    return import_module(DATASETS[name])
+
+
+def read_spec(text: str) -> tuple[ModuleType, Settings]:
+    """Return the module and the settings that `{"dataset": name, "settings": {...}}` stands for."""
+    try:
+        spec = json.loads(text)
+        name, values = str(spec["dataset"]), spec.get("settings", {})
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise EquisetError('--spec must be JSON of the form {"dataset": name, "settings": {...}}') from None
+    module = dataset_module(name)
+    try:
+        return module, module.SETTINGS.model_validate(values)
+    except ValidationError as error:
+        faults = []
+        for fault in error.errors():
+            key = ".".join(map(str, ("datasets", name, *fault["loc"])))
+            faults.append(f"{key}: {fault['msg'].removeprefix('Value error, ')}")
+        raise EquisetError("; ".join(faults)) from None

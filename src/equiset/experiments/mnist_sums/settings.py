@@ -1,0 +1,57 @@
+"""What `config.yaml` may say about the MNIST sums."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from equiset.experiments.base import Experiment, Name, Sets, Variant
+
+
+class MnistSets(Sets):
+    """Sets of digit images, labelled with the sum of the digits."""
+
+    members: int = Field(ge=1, le=50)
+    """Images per set, the paper's N."""
+    train: int = Field(gt=0)
+    """Training sets."""
+    validation: int = Field(gt=0)
+    """Validation sets."""
+    draw_from: Literal["split", "all"] = "split"
+    """`split`: training sets from MNIST's training images, validation sets from its test images.
+    `all`: both from all 70,000 images, so that an image may be in both."""
+
+
+class MnistVariant(Variant):
+    """One of the paper's four models, or a change to one."""
+
+    model: Literal["I", "II", "III", "IV"]
+    """I: images side by side. II: images as channels. III: set pooling. IV: set layer (eq. 5), then pooling."""
+    pixels: Literal["unit", "standardised"] = "unit"
+    """Input values: 0 to 1, or zero mean and unit standard deviation over all images."""
+    channels: list[int] = Field(min_length=1, max_length=4)
+    """Output channels of the 5x5 convolutions; each is followed by 2x2 max pooling."""
+    pool_rounding: Literal["up", "down"] = "up"
+    """How 2x2 pooling treats an odd size: 28-14-7-4-2 (`up`) or 28-14-7-3-1 (`down`)."""
+    hidden: int = Field(gt=0)
+    """Width of the fully connected layers and of the set layer."""
+    set_pool: Literal["sum", "mean", "max"] = "sum"
+    """How models III and IV turn a set into one vector."""
+    dropout: float = Field(ge=0, lt=1)
+    """Dropout rate after every pooling, fully connected and set layer."""
+    conv_dropout_shape: Literal["element", "channel"] = "element"
+    """What one decision of the dropout after a pooling covers: one position of one feature map, or the whole map.
+    Models III and IV take the same decision for all members of a set either way."""
+    initialisation: Literal["torch", "glorot"] = "torch"
+    """First weights: torch's default, or Glorot uniform with zero bias, TensorFlow's default."""
+
+
+class ExperimentSettings(Experiment):
+    """The MNIST sums."""
+
+    title: ClassVar[str] = "Sum of MNIST digits"
+    dataset: ClassVar[str] = "mnist"
+    tables: ClassVar[tuple[str, ...]] = ("accuracy",)
+    figures: ClassVar[tuple[str, ...]] = ("figure1", "dropout")
+
+    sets: dict[Name, MnistSets]
+    variants: dict[Name, MnistVariant]

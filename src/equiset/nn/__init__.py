@@ -1,0 +1,12 @@
+"""Layers for sets. Each takes a dense tensor (batch, members, channels) or `equiset.PackedSets`.
+
+The same set gets the same answer and the same gradient in either form. Numbers of equations refer to
+'Deep Learning with Sets and Point Clouds' (Ravanbakhsh, Schneider, Poczos).
+"""
+
+from equiset.nn.dropout import SetDropout
+from equiset.nn.layer import SetLayer
+from equiset.nn.norm import SetNorm
+from equiset.nn.pool import SetPool
+
+__all__ = ["SetDropout", "SetLayer", "SetNorm", "SetPool"]

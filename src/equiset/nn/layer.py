@@ -1,0 +1,123 @@
+"""The permutation-equivariant layer, in its five forms."""
+
+import math
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiset.nn.inputs import Sets, pack, unpack
+from equiset.nn.reduce import set_max, set_mean, set_sum, spread
+
+Form = Literal["sum", "mean", "max", "mean-norm", "max-norm"]
+_ACTIVATIONS = {"tanh": nn.Tanh, "elu": nn.ELU, "relu": nn.ReLU}
+
+
+class SetLayer(nn.Module):
+    r"""A layer that commutes with every permutation of the members of a set.
+
+    With x of shape (members, in) and one row of maxima (means) over the members x_max (x_mean), the forms are
+
+    - ``"sum"``: y = s(x L + 1 1^T x G + b), the many-channel form of eq. 2;
+    - ``"mean"``: y = s(x L + 1 x_mean G + b);
+    - ``"max"``: y = s(x L - 1 x_max G + b), eq. 4;
+    - ``"mean-norm"``: y = s(b + (x - 1 x_mean) G);
+    - ``"max-norm"``: y = s(b + (x - 1 x_max) G), eq. 5.
+
+    The norm forms have the parameters of `torch.nn.Linear`, by name, shape and number, and take its state. They
+    subtract before they multiply: x G - x_max G takes as long, and loses digits when a set lies far from the origin.
+    Members that share a maximum share its gradient evenly. NaN in a set stays in that set.
+
+    Args:
+        in_features: channels of each member.
+        out_features: channels of each member of the output.
+        form: one of the forms above.
+        activation: s: None, ``"tanh"``, ``"elu"``, ``"relu"``, or a module that acts on each value alone.
+        bias: whether there is b.
+        device: where the parameters are made.
+        dtype: of the parameters.
+
+    Attributes:
+        weight: L, or G of the norm forms, transposed: (out_features, in_features).
+        set_weight: G of the forms with two weights, transposed: (out_features, in_features); else None.
+        bias: b, (out_features,), or None.
+
+    Each parameter starts as `torch.nn.Linear` starts, uniform within 1 / sqrt(in_features). The sum form then grows
+    with the size of the sets, which the caller may want to scale.
+
+    Shapes:
+        (batch, members, in_features) to (batch, members, out_features), or `PackedSets` to `PackedSets`. An empty set
+        gives an empty set.
+
+    >>> import torch
+    >>> from equiset import PackedSets, SetLayer
+    >>> layer = SetLayer(3, 8, activation="tanh")
+    >>> layer(torch.randn(2, 5, 3)).shape
+    torch.Size([2, 5, 8])
+    >>> layer(PackedSets.from_list([torch.randn(5, 3), torch.randn(1, 3)]))
+    PackedSets(2 sets of 1 to 5 members, 8 channels, torch.float32, cpu)
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        form: Form = "max-norm",
+        activation: str | nn.Module | None = None,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if in_features < 1 or out_features < 1:
+            raise ValueError(f"expected at least one channel in and out, got {in_features} and {out_features}")
+        if form not in get_args(Form):
+            raise ValueError(f"expected a form among {', '.join(get_args(Form))}, got {form!r}")
+        if not (activation is None or isinstance(activation, nn.Module) or activation in _ACTIVATIONS):
+            raise ValueError(f"expected None, {', '.join(_ACTIVATIONS)} or a module as activation, got {activation!r}")
+        self.in_features = in_features
+        self.out_features = out_features
+        self.form = form
+        self.activation = _ACTIVATIONS[activation]() if isinstance(activation, str) else activation
+        place = {"device": device, "dtype": dtype}
+        self.weight = nn.Parameter(torch.empty(out_features, in_features, **place))
+        two = not form.endswith("-norm")
+        self.set_weight = nn.Parameter(torch.empty(out_features, in_features, **place)) if two else None
+        self.bias = nn.Parameter(torch.empty(out_features, **place)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw every parameter anew, in the order of their names above."""
+        bound = 1 / math.sqrt(self.in_features)
+        for parameter in (self.weight, self.set_weight, self.bias):
+            if parameter is not None:
+                nn.init.uniform_(parameter, -bound, bound)
+
+    def forward(self, sets: Sets) -> Sets:
+        values, layout = unpack(sets, self.in_features)
+        # What is subtracted is negated while it is one row for each set: the gradient of `a - b` negates all members.
+        match self.form:
+            case "max-norm":
+                output = self._linear(values + spread(-set_max(values, layout), layout))
+            case "mean-norm":
+                output = self._linear(values + spread(-set_mean(values, layout), layout))
+            case "max":
+                output = self._linear(values) + spread(self._set_linear(-set_max(values, layout)), layout)
+            case "mean":
+                output = self._linear(values) + spread(self._set_linear(set_mean(values, layout)), layout)
+            case "sum":
+                output = self._linear(values) + spread(self._set_linear(set_sum(values, layout)), layout)
+        return pack(output if self.activation is None else self.activation(output), sets)
+
+    def _linear(self, values: Tensor) -> Tensor:
+        return F.linear(values, self.weight, self.bias)
+
+    def _set_linear(self, per_set: Tensor) -> Tensor:
+        return F.linear(per_set, self.set_weight)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"form={self.form!r}, bias={self.bias is not None}"
+        )

@@ -1,0 +1,42 @@
+"""Normalisation of point clouds."""
+
+from torch import nn
+
+from equiset.nn.inputs import Sets, pack, unpack
+from equiset.nn.reduce import at_least_float32, set_max, set_mean, spread
+
+
+class SetNorm(nn.Module):
+    """Each set with zero mean per channel and unit standard deviation over all its values (sec. 3.2).
+
+    y = (x - 1 x_mean) / max(d, eps), where d^2 is the mean of (x - 1 x_mean)^2 over members and channels: one number
+    for each set, so that a cloud keeps its proportions. A set of one member or of identical members has d = 0 and
+    becomes exactly zero; its gradient is finite, though as large as 1 / eps. Half precision is normalised in float32.
+
+    Args:
+        eps: the smallest standard deviation that is divided by; sets that spread less come out with less than one.
+
+    Shapes:
+        (batch, members, channels) to the same, or `PackedSets` to `PackedSets`. An empty set gives an empty set.
+    """
+
+    def __init__(self, eps: float = 1e-6) -> None:
+        super().__init__()
+        if not eps > 0:
+            raise ValueError(f"expected eps above 0, got {eps}")
+        self.eps = eps
+
+    def forward(self, sets: Sets) -> Sets:
+        given, layout = unpack(sets)
+        values = at_least_float32(given)
+        # Moving a set by its maxima first changes neither the result nor its gradient, and rounds better: identical
+        # members become exact zeros, however far from the origin, where x - mean(x) alone would leave rounding noise.
+        values = values - spread(set_max(values.detach(), layout), layout)
+        centred = values - spread(set_mean(values, layout), layout)
+        variance = set_mean(centred.square(), layout).mean(1, keepdim=True)
+        # Clamping the variance, not its root, keeps the infinite slope of the root at zero out of the gradient.
+        scale = variance.clamp(min=self.eps**2).rsqrt()
+        return pack((centred * spread(scale, layout)).to(given.dtype), sets)
+
+    def extra_repr(self) -> str:
+        return f"eps={self.eps}"

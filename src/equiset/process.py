@@ -1,0 +1,41 @@
+"""What every stage does around its work: log, report a fault as one line, keep freed memory."""
+
+import ctypes
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+from equiset.errors import EquisetError
+
+# glibc's malloc.h
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+
+
+def keep_freed_memory() -> bool:
+    """Ask glibc to keep freed memory in the process, and say whether it agreed.
+
+    By default every large tensor is mapped anew and pays page faults; a training step that reuses its memory
+    runs 1.2 to 2 times faster on CPU. Elsewhere than on glibc nothing changes.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):
+        return False
+    largest = 2**31 - 1
+    return bool(mallopt(_M_MMAP_THRESHOLD, largest)) and bool(mallopt(_M_TRIM_THRESHOLD, largest))
+
+
+def run_stage(main: Callable[[list[str] | None], None]) -> None:
+    """Run `main` as a program: log lines to stderr, an `EquisetError` as one line and exit code 1."""
+    logging.basicConfig(
+        level=os.environ.get("EQUISET_LOG", "INFO"),
+        format="%(asctime)s %(levelname)s %(message)s",
+        datefmt="%H:%M:%S",
+    )
+    try:
+        main(None)
+    except EquisetError as error:
+        logging.error("%s", error)
+        sys.exit(1)

@@ -1,0 +1,53 @@
+"""One style for all figures: small serifless type, colour-blind safe, readable in print."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure as Canvas
+
+from equiset.files import atomic_path
+
+# Okabe and Ito's palette. A model keeps its colour in every figure.
+BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+PINK, SKY, BLACK = "#CC79A7", "#56B4E9", "#000000"
+
+plt.rcParams.update(
+    {
+        "font.size": 8,
+        "axes.titlesize": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.alpha": 0.25,
+        "grid.linewidth": 0.5,
+        "lines.linewidth": 1.4,
+        "legend.frameon": False,
+        "figure.dpi": 100,
+        "savefig.dpi": 200,
+        "pdf.fonttype": 42,  # text stays text
+    }
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure that can be written as PNG or PDF, the same bytes every time."""
+
+    canvas: Canvas
+
+    def write(self, path: Path) -> None:
+        kind = path.suffix.removeprefix(".")
+        with atomic_path(path) as partial:
+            # No date and no version in the file: equal content, equal bytes.
+            metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}[kind]
+            self.canvas.savefig(partial, format=kind, metadata=metadata)
+
+
+def name_data(canvas: Canvas, measured: str) -> None:
+    """Say at the foot of a figure what it was measured on."""
+    canvas.supxlabel(f"Measured on {measured}", fontsize=6, color="0.35", x=0.01, ha="left")

@@ -1,0 +1,64 @@
+"""The runs as the tables and figures see them: files, read on demand."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from equiset.files import read_json
+
+
+@dataclass(frozen=True)
+class Run:
+    """One trained network."""
+
+    folder: Path
+
+    @cached_property
+    def info(self) -> dict[str, Any]:
+        """The content of run.json."""
+        return read_json(self.folder / "run.json")
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """One row per epoch."""
+        return pd.read_parquet(self.folder / "metrics.parquet")
+
+    @cached_property
+    def predictions(self) -> pd.DataFrame:
+        return pd.read_parquet(self.folder / "predictions.parquet")
+
+    @property
+    def variant(self) -> str:
+        return self.info["spec"]["variant"]
+
+    @property
+    def seed(self) -> int:
+        return self.info["spec"]["seed"]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return self.info["spec"]["settings"]
+
+
+Runs = dict[str, list[Run]]
+"""The runs of each variant, one per seed, in the order of the config."""
+
+
+def load_runs(folders: list[Path]) -> Runs:
+    runs: Runs = {}
+    for folder in folders:
+        run = Run(folder)
+        runs.setdefault(run.variant, []).append(run)
+    return runs
+
+
+def what_was_measured(runs: Runs) -> str:
+    """Say in one line on which data, at which scale and with how many seeds numbers were measured."""
+    infos = [run.info for group in runs.values() for run in group]
+    kinds = {("real data" if info["sets"]["real"] else "STAND-IN data") + f": {info['sets']['data']}" for info in infos}
+    scales = sorted({info["spec"]["scale"] for info in infos})
+    seeds = sorted({info["spec"]["seed"] for info in infos})
+    return f"{'; '.join(sorted(kinds))}. Scale: {', '.join(scales)}. Seeds: {', '.join(map(str, seeds))}."

@@ -1,0 +1,76 @@
+"""A table in the three forms that a reader wants: numbers (CSV), a page (Markdown), a paper (LaTeX)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from equiset.files import atomic_path
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, once as plain numbers and once as people read it."""
+
+    numbers: pd.DataFrame
+    """For CSV: one value per cell, units in the column names."""
+    shown: pd.DataFrame
+    """For Markdown and LaTeX: formatted text."""
+    caption: str
+    notes: tuple[str, ...]
+
+    def write(self, path: Path) -> None:
+        """Write the table in the format that the suffix names."""
+        match path.suffix:
+            case ".csv":
+                text = self.numbers.to_csv(index=False, float_format="%.6g")
+            case ".md":
+                text = f"**{self.caption}**\n\n{self.shown.to_markdown(index=False, disable_numparse=True)}\n"
+                text += "".join(f"\n{note}\n" for note in self.notes)
+            case ".tex":
+                text = self._latex()
+            case suffix:
+                raise ValueError(f"a table is written as .csv, .md or .tex, not {suffix}")
+        with atomic_path(path) as partial:
+            partial.write_text(text)
+
+    def _latex(self) -> str:
+        """Return a booktabs table with its notes beneath (needs the package booktabs)."""
+        columns = "".join("l" if column == self.shown.columns[0] else "r" for column in self.shown.columns)
+        rows = [" & ".join(map(_escape, row)) + r" \\" for row in self.shown.itertuples(index=False)]
+        lines = [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_escape(self.caption)}}}",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            " & ".join(map(_escape, self.shown.columns)) + r" \\",
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(rf"\par\smallskip\footnotesize {_escape(note)}" for note in self.notes),
+            r"\end{table}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+_LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", ">": "$>$", "<": "$<$", "~": r"\textasciitilde{}", "–": "--"}
+_LATEX |= {"≈": r"$\approx$", "—": "---", "×": r"$\times$", "^": r"\textasciicircum{}"}
+_LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
+
+
+def _escape(text: object) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in str(text))
+
+
+def percent(values: list[float]) -> str:
+    """Return the mean in percent, with the standard deviation over seeds if there are several."""
+    values = 100 * np.asarray(values)
+    return f"{values.mean():.1f}" if len(values) == 1 else f"{values.mean():.1f} ± {values.std(ddof=1):.1f}"
+
+
+def spread(values: list[float]) -> float:
+    """Return the standard deviation over seeds; NaN for a single one."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")

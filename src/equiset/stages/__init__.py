@@ -1,0 +1,1 @@
+"""The steps of the workflow, each a command: `python -m equiset.stages.<stage>`."""

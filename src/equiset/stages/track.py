@@ -1,0 +1,49 @@
+"""Send the runs of an experiment to MLflow, or, without --experiment, create the tracking database.
+
+If the tracking server cannot be reached, that is said and nothing fails: all results are files. They are sent by the
+same command later.
+"""
+
+import argparse
+import logging
+from pathlib import Path
+
+from equiset.files import write_json
+from equiset.process import run_stage
+from equiset.results.runs import Run
+from equiset.tracking import Unreachable, open_experiment, open_store
+
+log = logging.getLogger(__name__)
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--uri", required=True, help="tracking server, or sqlite:///path")
+    parser.add_argument("--experiment", help="name of the experiment")
+    parser.add_argument("--scale", help="scale of the runs")
+    parser.add_argument("--runs", nargs="+", type=Path, default=[], help="folders of the runs")
+    parser.add_argument("--shown", nargs="+", type=Path, default=[], help="tables and figures")
+    parser.add_argument("--output", type=Path, help="JSON file that says which runs were sent")
+    arguments = parser.parse_args(argv)
+
+    sent: dict[str, str] = {}
+    fault = None
+    try:
+        if arguments.experiment is None:
+            open_store(arguments.uri)
+        else:
+            tracker = open_experiment(arguments.uri, arguments.experiment)
+            for folder in arguments.runs:
+                sent[str(folder)] = tracker.send_run(Run(folder))
+            tracker.send_shown(arguments.shown, arguments.scale)
+    except Unreachable as error:
+        fault = f"cannot reach {arguments.uri}: {error}"
+        log.warning("%s\nThe results are complete. Send them later: make track", fault)
+    if arguments.output:
+        pending = [str(folder) for folder in arguments.runs if str(folder) not in sent]
+        write_json(arguments.output, {"uri": arguments.uri, "sent": sent, "pending": pending, "fault": fault})
+        log.info("%d runs in %s, %d pending", len(sent), arguments.uri, len(pending))
+
+
+if __name__ == "__main__":
+    run_stage(main)

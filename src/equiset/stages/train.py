@@ -1,0 +1,82 @@
+"""Train one network: one variant of an experiment, with one seed."""
+
+import argparse
+import json
+import logging
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import torch
+from safetensors.torch import save_file
+
+from equiset import provenance
+from equiset.experiments import experiment_module
+from equiset.files import atomic_path, digest_json, read_json, write_json
+from equiset.process import keep_freed_memory, run_stage
+from equiset.training import checkpoint_key, choose_device, train
+
+log = logging.getLogger(__name__)
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--spec", required=True, type=json.loads, help="JSON: experiment, variant, seed, settings, ...")
+    parser.add_argument("--store", required=True, type=Path, help="folder that the stage `prepare` wrote")
+    parser.add_argument("--sets", required=True, type=Path, help="folder that the stage `make_sets` wrote")
+    parser.add_argument(
+        "--checkpoints", required=True, type=Path, help="folder for checkpoints, which outlive a failure"
+    )
+    parser.add_argument("--output", required=True, type=Path, help="folder for metrics, weights and run.json")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads; results depend on it in the last bits")
+    arguments = parser.parse_args(argv)
+
+    started = datetime.now(UTC)
+    spec = arguments.spec
+    kept = keep_freed_memory()
+    torch.set_num_threads(arguments.threads)
+    settings_module = experiment_module(spec["experiment"], "settings")
+    settings = settings_module.ExperimentSettings.variant_class().model_validate(spec["settings"])
+    device = choose_device(spec["device"])
+    sets = read_json(arguments.sets / "sets.json")
+    task = experiment_module(spec["experiment"], "task").Task(settings, arguments.store, arguments.sets, device)
+    key = checkpoint_key({**spec, "device": device.type}, sets)
+    log.info(
+        "%s/seed%d on %s, %d thread(s), checkpoint %s", spec["variant"], spec["seed"], device, arguments.threads, key
+    )
+    model, progress = train(task, settings.training, spec["seed"], device, arguments.checkpoints / f"{key}.pt")
+
+    output = arguments.output
+    weights = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}
+    with atomic_path(output / "weights.safetensors") as partial:
+        save_file(weights, partial)
+    with atomic_path(output / "metrics.parquet") as partial:
+        pd.DataFrame(progress.metrics).to_parquet(partial, index=False)
+    write_json(
+        output / "run.json",
+        {
+            "spec": spec,
+            "spec_hash": digest_json(spec),
+            "sets": sets,
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "started": started.isoformat(timespec="seconds"),
+            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+            "epoch_seconds": progress.epoch_seconds,
+            "peak_memory_mb": provenance.peak_memory_mb(),
+            "device": _describe(device),
+            "threads": torch.get_num_threads(),
+            "keeps_freed_memory": kept,
+            "git_commit": provenance.git_commit(),
+            "versions": provenance.versions(),
+            "machine": provenance.machine(),
+        },
+    )
+
+
+def _describe(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})"
+
+
+if __name__ == "__main__":
+    run_stage(main)

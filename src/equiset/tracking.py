@@ -1,0 +1,136 @@
+"""MLflow's view of the runs. The only module that imports mlflow; everything it shows comes from files."""
+
+import logging
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+# An unreachable server must cost seconds, not the quarter of an hour of MLflow's default retries.
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+os.environ.setdefault("MLFLOW_ENABLE_PROMPT_REGISTRY", "false")
+
+import numpy as np
+from mlflow import MlflowClient
+from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, ViewType
+from mlflow.exceptions import MlflowException
+
+from equiset.files import digest
+from equiset.results.runs import Run
+
+log = logging.getLogger(__name__)
+
+Unreachable = MlflowException
+_BATCH = 1000  # MLflow's own limit of metrics in one call
+
+
+@dataclass
+class Tracker:
+    """Sends runs of one experiment to a tracking store; sending twice changes nothing."""
+
+    client: MlflowClient
+    experiment: Experiment
+
+    def send_run(self, run: Run) -> str:
+        """Send one run unless it is there already, and return its MLflow id."""
+        info = run.info
+        spec = info["spec"]
+        name = f"{run.variant}/seed{run.seed}"
+        content = digest(run.folder / "run.json")
+        known = self._runs_named(name, spec["scale"])
+        for other in known:
+            if other.data.tags.get("equiset.run_digest") == content and other.info.status == "FINISHED":
+                return other.info.run_id
+        tags = {
+            "equiset.scale": spec["scale"],
+            "equiset.variant": run.variant,
+            "equiset.seed": str(run.seed),
+            "equiset.spec_hash": info["spec_hash"],
+            "equiset.run_digest": content,
+            "equiset.data": "real" if info["sets"]["real"] else "stand-in",
+            "equiset.git_commit": info["git_commit"] or "unknown",
+        }
+        started, ended = _milliseconds(info["started"]), _milliseconds(info["ended"])
+        created = self.client.create_run(self.experiment.experiment_id, started, tags, name)
+        run_id = created.info.run_id
+        self.client.log_inputs(run_id, [_data_input(info["sets"])])
+        params = _flatten(spec["settings"]) | {"parameters": info["parameters"], "threads": info["threads"]}
+        params |= {"seed": run.seed, "device": info["device"]}
+        self.client.log_batch(run_id, params=[Param(key, str(value)) for key, value in params.items()])
+        metrics = _metrics(run, started)
+        for first in range(0, len(metrics), _BATCH):
+            self.client.log_batch(run_id, metrics=metrics[first : first + _BATCH])
+        self.client.log_artifact(run_id, str(run.folder / "run.json"))
+        self.client.set_terminated(run_id, "FINISHED", ended)
+        for other in known:
+            self.client.set_tag(other.info.run_id, "equiset.superseded_by", run_id)
+        return run_id
+
+    def send_shown(self, files: list[Path], scale: str) -> str:
+        """Send the tables and figures, as artifacts of a run of their own."""
+        content = ",".join(f"{path.name}:{digest(path)[:12]}" for path in files)
+        for other in self._runs_named("tables and figures", scale):
+            if other.data.tags.get("equiset.run_digest") == content:
+                return other.info.run_id
+            self.client.delete_run(other.info.run_id)
+        tags = {"equiset.scale": scale, "equiset.run_digest": content}
+        created = self.client.create_run(self.experiment.experiment_id, tags=tags, run_name="tables and figures")
+        for path in files:
+            self.client.log_artifact(created.info.run_id, str(path), path.parent.name)
+        self.client.set_terminated(created.info.run_id)
+        return created.info.run_id
+
+    def _runs_named(self, name: str, scale: str) -> list[Any]:
+        query = f"attributes.run_name = '{name}' and tags.`equiset.scale` = '{scale}'"
+        return self.client.search_runs([self.experiment.experiment_id], query, ViewType.ACTIVE_ONLY)
+
+
+def open_store(uri: str) -> MlflowClient:
+    """Open a tracking store; a new SQLite file gets its tables here."""
+    if uri.startswith("sqlite:///"):
+        Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+    client = MlflowClient(tracking_uri=uri)
+    client.search_experiments(max_results=1)
+    return client
+
+
+def open_experiment(uri: str, name: str) -> Tracker:
+    """Return a tracker for one experiment of the paper, creating it if needed."""
+    client = open_store(uri)
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        # Beside a local database the artifacts stay in the project; a server keeps its own.
+        local = uri.startswith("sqlite:///")
+        folder = Path(uri.removeprefix("sqlite:///")).resolve().parent / "mlflow-artifacts" / name
+        experiment_id = client.create_experiment(name, folder.as_uri() if local else None)
+        experiment = client.get_experiment(experiment_id)
+    return Tracker(client, experiment)
+
+
+def _milliseconds(time: str) -> int:
+    return int(datetime.fromisoformat(time).timestamp() * 1000)
+
+
+def _metrics(run: Run, started: int) -> list[Metric]:
+    times = started + 1000 * np.cumsum(run.info["epoch_seconds"])
+    return [
+        Metric(name, float(value), int(time), int(epoch))
+        for name in run.metrics.columns
+        if name != "epoch"
+        for epoch, value, time in zip(run.metrics["epoch"], run.metrics[name], times, strict=True)
+    ]
+
+
+def _data_input(sets: dict[str, Any]) -> DatasetInput:
+    source = {"source": sets["source"], "description": sets["data"], "store_sha256": sets["store_digest"]}
+    dataset = Dataset(sets["dataset"], sets["digest"][:36], "local", str(source))
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", "training and validation")])
+
+
+def _flatten(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat = {}
+    for key, value in settings.items():
+        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

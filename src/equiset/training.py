@@ -1,0 +1,211 @@
+"""The training loop: seeds, checkpoints, resume, precision, devices. It knows nothing of any experiment.
+
+Every epoch seeds its own random numbers from the run's seed and the epoch's number. A run that was killed and
+goes on from its last checkpoint therefore takes exactly the steps, bit for bit, that it would have taken
+without the interruption.
+"""
+
+import hashlib
+import logging
+import math
+import os
+import pickle
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from equiset.errors import EquisetError
+from equiset.experiments.base import Optimizer, Training
+from equiset.files import atomic_path, digest_json
+
+Batch = Any
+Sums = dict[str, Any]
+"""Sums over the sets of a batch, by metric, and under `sets` their number."""
+
+log = logging.getLogger(__name__)
+
+
+class Task(Protocol):
+    """What an experiment gives to the loop."""
+
+    def build_model(self) -> nn.Module: ...
+
+    def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
+        """Yield one epoch of batches in the order that `generator` decides."""
+
+    def validation_batches(self) -> Iterator[Batch]: ...
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Sums]:
+        """Return the loss to minimise and the sums that the epoch's metrics are made of."""
+
+    def predict(self, model: nn.Module) -> pd.DataFrame:
+        """Return one row per prediction that the results need."""
+
+
+@dataclass
+class Progress:
+    """What a finished or interrupted training has to show."""
+
+    epochs: int = 0
+    metrics: list[dict[str, float]] = field(default_factory=list)
+    epoch_seconds: list[float] = field(default_factory=list)
+
+
+def choose_device(name: str) -> torch.device:
+    """Turn the config's `device` into a torch device."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise EquisetError("config key 'device' is 'cuda', but torch sees no CUDA device; use 'auto' or 'cpu'")
+    return torch.device("cuda" if name == "auto" and torch.cuda.is_available() else name.replace("auto", "cpu"))
+
+
+def fix_seeds(*numbers: int) -> None:
+    """Seed torch on all devices from a tuple of numbers, such as (seed, epoch)."""
+    torch.manual_seed(int(digest_json(numbers)[:15], 16))
+
+
+def make_optimizer(settings: Optimizer, model: nn.Module) -> torch.optim.Optimizer:
+    # Optimizers import all of torch.compile on first use, 1.7 s for every job, only to switch it off for
+    # themselves. It is never on here, so their methods may serve as they are.
+    for method in vars(torch.optim.Optimizer).values():
+        if plain := getattr(method, "__wrapped__", None):
+            vars(plain).setdefault("__dynamo_disable", plain)
+    kind = {"adam": torch.optim.Adam, "adamax": torch.optim.Adamax}[settings.name]
+    options = {"betas": settings.betas, "eps": settings.eps, "weight_decay": settings.weight_decay}
+    return kind(model.parameters(), lr=settings.learning_rate, **options)
+
+
+def arithmetic(precision: str, device: torch.device) -> AbstractContextManager:
+    """Return the context in which the network computes."""
+    return nullcontext() if precision == "float32" else torch.autocast(device.type, torch.bfloat16)
+
+
+def checkpoint_key(spec: dict[str, Any], inputs: dict[str, Any]) -> str:
+    """Identify what a checkpoint may be used for: the same run, data, code and torch, up to its length.
+
+    The number of epochs is left out, so that a run that is to become longer goes on from where it ended.
+    """
+    settings = {**spec["settings"], "training": {**spec["settings"]["training"], "epochs": None}}
+    sources = sorted(
+        module.__file__ for name, module in sys.modules.items() if name.startswith("equiset.") and module.__file__
+    )
+    code = hashlib.sha256(b"".join(Path(source).read_bytes() for source in sources)).hexdigest()
+    spec = {**spec, "settings": settings, "scale": None}
+    return digest_json([spec, inputs, code, torch.__version__, torch.get_num_threads()])[:32]
+
+
+def train(
+    task: Task, settings: Training, seed: int, device: torch.device, checkpoint: Path
+) -> tuple[nn.Module, Progress]:
+    """Train a network, going on from `checkpoint` if it exists, and return it with its metrics."""
+    torch.use_deterministic_algorithms(True, warn_only=device.type == "cuda")
+    if settings.precision == "bfloat16" and device.type == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        log.warning("this CPU has no bfloat16 arithmetic: expect training to be many times slower than with float32")
+    fix_seeds(seed)
+    model = task.build_model().to(device)
+    optimizer = make_optimizer(settings.optimizer, model)
+    progress = _resume(checkpoint, model, optimizer, device, settings.epochs)
+    for epoch in tqdm(
+        range(progress.epochs + 1, settings.epochs + 1),
+        initial=progress.epochs,
+        total=settings.epochs,
+        unit="epoch",
+        disable=None,  # silent when stderr is not a terminal
+    ):
+        started = time.perf_counter()
+        trained = _train_epoch(task, settings, model, optimizer, seed, epoch, device)
+        row = {"epoch": epoch, **{f"train_{name}": value for name, value in trained.items()}}
+        validated = evaluate(task, model, settings.precision, device)
+        row |= {f"validation_{name}": value for name, value in validated.items()}
+        progress.epochs = epoch
+        progress.metrics.append(row)
+        progress.epoch_seconds.append(round(time.perf_counter() - started, 3))
+        _save(checkpoint, model, optimizer, progress)
+        figures = " ".join(f"{name}={value:.4f}" for name, value in row.items() if name != "epoch")
+        log.info("epoch %d/%d %s seconds=%.1f", epoch, settings.epochs, figures, progress.epoch_seconds[-1])
+    return model, progress
+
+
+def _train_epoch(
+    task: Task,
+    settings: Training,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    seed: int,
+    epoch: int,
+    device: torch.device,
+) -> dict[str, float]:
+    fix_seeds(seed, epoch)
+    model.train()
+    batches = task.train_batches(torch.Generator().manual_seed(torch.initial_seed()))
+    totals: Sums = {}
+    for batch in batches:
+        with arithmetic(settings.precision, device):
+            loss, sums = task.loss(model, batch)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        limit = settings.gradient_clip or math.inf
+        norm = nn.utils.clip_grad_norm_(model.parameters(), limit)
+        if not torch.isfinite(loss + norm):
+            raise EquisetError(
+                f"training broke down in epoch {epoch}: loss {loss.item()}, gradient norm {norm.item()}. "
+                "Lower training.optimizer.learning_rate or set training.gradient_clip"
+            )
+        optimizer.step()
+        _add(totals, sums)
+    return _means(totals)
+
+
+@torch.no_grad()
+def evaluate(task: Task, model: nn.Module, precision: str, device: torch.device) -> dict[str, float]:
+    """Return the validation metrics of a network."""
+    model.eval()
+    totals: Sums = {}
+    with arithmetic(precision, device):
+        for batch in task.validation_batches():
+            _add(totals, task.loss(model, batch)[1])
+    return _means(totals)
+
+
+def _add(totals: Sums, sums: Sums) -> None:
+    for name, value in sums.items():
+        totals[name] = totals.get(name, 0) + value
+
+
+def _means(totals: Sums) -> dict[str, float]:
+    sets = totals.pop("sets", 0)
+    return {name: float(value) / sets for name, value in totals.items()}
+
+
+def _save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+    with atomic_path(path) as partial:
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "progress": vars(progress)}
+        torch.save(state, partial)
+
+
+def _resume(
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device, epochs: int
+) -> Progress:
+    if not path.exists():
+        return Progress()
+    try:
+        state = torch.load(path, map_location=device, weights_only=True)
+    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        log.warning("cannot read the checkpoint %s (%s): starting anew", path, error)
+        return Progress()
+    progress = Progress(**state["progress"])
+    if progress.epochs > epochs:
+        log.info("the checkpoint is past epoch %d: starting anew", epochs)
+        return Progress()
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    log.info("going on after epoch %d from %s", progress.epochs, os.path.relpath(path))
+    return progress

@@ -1,0 +1,92 @@
+"""A web server on this machine that answers exactly as badly as a test asks it to."""
+
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+class WebServer:
+    """Serves each path by the next answer in its list; the last one is repeated."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, list[Answer]] = {}
+        self.requests: list[tuple[str, dict[str, str]]] = []
+        self.sent: list[int] = []  # bytes of body, per answer
+        self.released = threading.Event()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.requests.append((self.path, dict(self.headers)))
+                answers = outer.answers.get(self.path, [outer.status(404)])
+                (answers.pop(0) if len(answers) > 1 else answers[0])(self)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        class Quiet(ThreadingHTTPServer):
+            def handle_error(self, *_: object) -> None:
+                """A client that hangs up is what many tests are about."""
+
+        self._server = Quiet(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}{path}"
+
+    def body(self, content: bytes, *, announce: int | None = -1, etag: str | None = '"v1"', stop: int | None = None):
+        """Answer with `content`, resumable if there is an ETag. `announce` is the Content-Length, -1 for the true one,
+        None for none; after `stop` bytes the connection ends."""
+
+        def answer(handler: BaseHTTPRequestHandler) -> None:
+            asked = handler.headers.get("Range")
+            if asked and etag and handler.headers.get("If-Range") == etag:
+                start = int(asked.removeprefix("bytes=").removesuffix("-"))
+                handler.send_response(206)
+                handler.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+            else:
+                start = 0
+                handler.send_response(200)
+            if announce is not None:
+                handler.send_header("Content-Length", str(len(content) - start if announce == -1 else announce))
+            if etag:
+                handler.send_header("ETag", etag)
+            handler.end_headers()
+            sent = content[start:stop]
+            self.sent.append(len(sent))
+            handler.wfile.write(sent)
+
+        return answer
+
+    @staticmethod
+    def status(code: int, **headers: str) -> Answer:
+        """Answer with a status and headers, without a body."""
+
+        def answer(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(code)
+            for name, value in headers.items():
+                handler.send_header(name, value)
+            handler.end_headers()
+
+        return answer
+
+    def close(self) -> None:
+        self.released.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1,mirror.invalid")
+    monkeypatch.setattr("equiset.data.download._PAUSE_S", 0.0)
+    server = WebServer()
+    yield server
+    server.close()

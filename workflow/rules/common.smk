@@ -1,0 +1,108 @@
+"""The validated config, and helpers named for what they return."""
+
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from equiset.config import fetch_spec, resolve, run_spec, sets_spec
+from equiset.errors import EquisetError
+from equiset.experiments import EXPERIMENTS
+from equiset.files import canonical_json
+
+# Jobs run with the Python that runs Snakemake, whether or not its environment is active.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+
+@cache
+def config_at(scale=None):
+    """The validated config at a scale, by default the one that the config names."""
+    try:
+        return resolve(config, scale, workflow.config_settings.overwrite_config)
+    except EquisetError as error:
+        raise WorkflowError(str(error)) from None
+
+
+config_at()
+
+
+wildcard_constraints:
+    scale="smoke|demo|paper",
+    dataset="[a-z0-9_]+",
+    experiment="|".join(EXPERIMENTS),
+    sets="[A-Za-z0-9_-]+",
+    variant="[A-Za-z0-9_-]+",
+    seed="[0-9]+",
+    item="[a-z0-9_]+",
+
+
+def sources(*patterns):
+    """The source files whose change must repeat a job; Snakemake does not see what Python imports."""
+    root = Path("src/equiset")
+    return sorted(str(path) for pattern in patterns for path in root.glob(pattern))
+
+
+def gpus(wildcards):
+    """The number of GPUs that a training job takes."""
+    return int(config_at(wildcards.scale).device == "cuda")
+
+
+def store_of(wildcards):
+    """The prepared data that an experiment draws from."""
+    experiment = config_at(wildcards.scale).experiment(wildcards.experiment)
+    return f"results/{wildcards.scale}/data/{experiment.dataset}/store"
+
+
+def sets_of(wildcards):
+    """The sets that a run learns from."""
+    variants = config_at(wildcards.scale).experiment(wildcards.experiment).variants
+    if wildcards.variant not in variants:
+        raise WorkflowError(f"{wildcards.experiment} has no variant {wildcards.variant!r}, only {list(variants)}")
+    name = variants[wildcards.variant].sets
+    return f"results/{wildcards.scale}/{wildcards.experiment}/sets/{name}/seed{wildcards.seed}"
+
+
+def run_folders(wildcards):
+    """The folders of all runs of an experiment, in the order of the config."""
+    experiment = config_at(wildcards.scale).experiment(wildcards.experiment)
+    return [
+        f"results/{wildcards.scale}/{wildcards.experiment}/runs/{variant}/seed{seed}"
+        for variant in experiment.running
+        for seed in experiment.seeds
+    ]
+
+
+def run_files(wildcards):
+    """What all runs of an experiment leave for the tables and figures."""
+    names = ("run.json", "metrics.parquet", "predictions.parquet")
+    return [f"{folder}/{name}" for folder in run_folders(wildcards) for name in names]
+
+
+def shown_files(scale, experiment):
+    """The tables and figures of an experiment."""
+    settings = config_at(scale).experiment(experiment)
+    folder = f"results/{scale}/{experiment}"
+    tables = [f"{folder}/tables/{name}.{kind}" for name in settings.tables for kind in ("csv", "md", "tex")]
+    return tables + [f"{folder}/figures/{name}.{kind}" for name in settings.figures for kind in ("png", "pdf")]
+
+
+def all_results(scale):
+    """Everything that one `snakemake` makes: tables, figures, and their view in MLflow."""
+    shown = [file for experiment in EXPERIMENTS for file in shown_files(scale, experiment)]
+    return shown + [f"results/{scale}/{experiment}/tracked.json" for experiment in EXPERIMENTS]
+
+
+def tracking_uri():
+    """Where MLflow's view of the runs is kept."""
+    return config_at().tracking.uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///results/mlflow.db"
+
+
+def where_results_are():
+    """What a user wants to know at the end."""
+    scale = config_at().scale
+    lines = [f"Results at scale '{scale}':"]
+    for experiment in EXPERIMENTS:
+        lines += [f"  tables   results/{scale}/{experiment}/tables/", f"  figures  results/{scale}/{experiment}/figures/"]
+    return "\n".join([*lines, "  runs     make ui   (MLflow, in the browser)"])

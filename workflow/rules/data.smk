@@ -1,0 +1,50 @@
+"""From a source (download, local folder or twin) to arrays that training reads."""
+
+
+rule fetch:
+    """Bring or find the raw files of a data set, check them, and say in a manifest what they are."""
+    input:
+        code=sources("stages/fetch.py", "data/*.py", "twins/*.py"),
+    output:
+        manifest="results/{scale}/data/{dataset}/manifest.json",
+    params:
+        spec=lambda wildcards: canonical_json(fetch_spec(config_at(wildcards.scale), wildcards.dataset)),
+        # Not an output: what was downloaded outlives a failed job.
+        cache=lambda wildcards: f"{config_at(wildcards.scale).data_folder}/{wildcards.dataset}",
+    log:
+        "results/{scale}/logs/fetch/{dataset}.log",
+    benchmark:
+        "results/{scale}/benchmarks/fetch/{dataset}.tsv"
+    message:
+        "Fetching {wildcards.dataset}"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=240,
+    shell:
+        "python -m equiset.stages.fetch --spec {params.spec:q} --cache {params.cache:q} --output {output.manifest:q}"
+        " 2> {log:q}"
+
+
+rule prepare:
+    """Read the raw files once, into arrays."""
+    input:
+        code=sources("stages/prepare.py", "data/*.py"),
+        manifest=rules.fetch.output.manifest,
+    output:
+        store=directory("results/{scale}/data/{dataset}/store"),
+    params:
+        spec=rules.fetch.params.spec,
+    log:
+        "results/{scale}/logs/prepare/{dataset}.log",
+    benchmark:
+        "results/{scale}/benchmarks/prepare/{dataset}.tsv"
+    message:
+        "Preparing {wildcards.dataset}"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=60,
+    shell:
+        "python -m equiset.stages.prepare --spec {params.spec:q} --manifest {input.manifest:q} --output {output.store:q}"
+        " 2> {log:q}"

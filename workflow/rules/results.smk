@@ -1,0 +1,36 @@
+"""Tables and figures, from the files that the runs left."""
+
+
+rule tabulate:
+    """Write a table as CSV, Markdown and LaTeX."""
+    input:
+        code=sources("stages/show.py", "results/*.py") + ["src/equiset/experiments/{experiment}/results.py"],
+        runs=run_files,
+    output:
+        multiext("results/{scale}/{experiment}/tables/{item}", ".csv", ".md", ".tex"),
+    params:
+        folders=run_folders,
+    log:
+        "results/{scale}/logs/tabulate/{experiment}/{item}.log",
+    benchmark:
+        "results/{scale}/benchmarks/tabulate/{experiment}/{item}.tsv"
+    message:
+        "Writing {output[0]}"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "python -m equiset.stages.show {wildcards.experiment} {wildcards.item} --runs {params.folders:q}"
+        " --output {output:q} 2> {log:q}"
+
+
+use rule tabulate as plot with:
+    output:
+        multiext("results/{scale}/{experiment}/figures/{item}", ".png", ".pdf"),
+    log:
+        "results/{scale}/logs/plot/{experiment}/{item}.log",
+    benchmark:
+        "results/{scale}/benchmarks/plot/{experiment}/{item}.tsv"
+    message:
+        "Drawing {output[0]}"

@@ -1,0 +1,52 @@
+"""MLflow's view of the runs. The files are the truth: deleting the database loses no result."""
+
+
+rule create_tracking_database:
+    """Create MLflow's database once, because several processes that open a new one together break it."""
+    input:
+        code=sources("stages/track.py", "tracking.py"),
+    output:
+        # Not the database itself: Snakemake deletes outputs before it repeats a job.
+        flag=touch("results/mlflow.ready"),
+    params:
+        uri=tracking_uri(),
+    log:
+        "results/mlflow.log",
+    benchmark:
+        "results/mlflow.tsv"
+    message:
+        "Preparing MLflow at {params.uri}"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "python -m equiset.stages.track --uri {params.uri:q} 2> {log:q}"
+
+
+rule track:
+    """Send the runs of an experiment to MLflow, with its tables and figures."""
+    input:
+        code=sources("stages/track.py", "tracking.py"),
+        database=ancient(rules.create_tracking_database.output.flag),
+        runs=run_files,
+        shown=lambda wildcards: shown_files(wildcards.scale, wildcards.experiment),
+    output:
+        tracked="results/{scale}/{experiment}/tracked.json",
+    params:
+        uri=tracking_uri(),
+        folders=run_folders,
+    log:
+        "results/{scale}/logs/track/{experiment}.log",
+    benchmark:
+        "results/{scale}/benchmarks/track/{experiment}.tsv"
+    message:
+        "Sending the runs of {wildcards.experiment} to MLflow"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=60,
+    shell:
+        "python -m equiset.stages.track --uri {params.uri:q} --experiment {wildcards.experiment}"
+        " --scale {wildcards.scale} --runs {params.folders:q} --shown {input.shown:q} --output {output.tracked:q}"
+        " 2> {log:q}"
