@@ -49,6 +49,12 @@ schema: install  ## Write the JSON schema of config.yaml anew
 lock:  ## Resolve the versions anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 		--extra workflow --extra dev --group torch-needs --custom-compile-command 'make lock' --output-file requirements.lock
+	$(MAKE) environment.yml
+
+environment.yml: requirements.lock requirements-torch.txt
+	printf '%s\n' '# The versions of requirements.lock for conda users; written by `make lock`.' 'name: equiset' \
+		'channels: [conda-forge]' 'dependencies:' '  - python=3.11' '  - pip' '  - pip:' > $@
+	sed -nE 's/^([a-z0-9.-]+==[^\\]*[^\\ ]) *\\?$$/      - "\1"/p' requirements-torch.txt requirements.lock >> $@
 
 clean:  ## Remove everything that was computed; downloads and published results stay
 	rm -rf results/smoke results/demo results/paper results/mlflow* .snakemake

@@ -6,16 +6,15 @@ hears of a wrong key or value is the key's full name.
 """
 
 import json
-from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
-from pydantic import Field, ValidationError, create_model
+from pydantic import Field, create_model
 
 from equiset.data import DATASETS, dataset_module
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.experiments.base import Experiment
-from equiset.settings import Settings
+from equiset.settings import Settings, validate
 
 Scale = Literal["smoke", "demo", "paper"]
 SCALES: tuple[str, ...] = get_args(Scale)
@@ -87,13 +86,7 @@ def resolve(raw: dict[str, Any], scale: str | None = None, overrides: dict[str, 
         raise EquisetError(f"config key 'scales': expected the keys {', '.join(SCALES)}, got {changes!r:.80}")
     overrides = {key: value for key, value in overrides.items() if key != "scales"}
     merged = merge(merge(merge(raw, changes.get(scale) or {}), overrides), {"scale": scale})
-    try:
-        return Config.model_validate(_lay_defaults_under_variants(merged))
-    except ValidationError as error:
-        faults = [_explain(fault) for fault in error.errors()]
-        # A wrong default is wrong in every variant: the first few say it all.
-        more = [f"... and {len(faults) - 3} more"] if len(faults) > 3 else []
-        raise EquisetError("\n".join(faults[:3] + more)) from None
+    return validate(Config, _lay_defaults_under_variants(merged))
 
 
 def _lay_defaults_under_variants(raw: dict[str, Any]) -> dict[str, Any]:
@@ -108,31 +101,6 @@ def _lay_defaults_under_variants(raw: dict[str, Any]) -> dict[str, Any]:
                 experiment["variants"] = {key: merge(defaults, change or {}) for key, change in variants.items()}
         experiments[name] = experiment
     return {**raw, "experiments": experiments}
-
-
-def _explain(fault: dict[str, Any]) -> str:
-    """Say what is wrong with one key, in one line that names it."""
-    key = ".".join(str(part) for part in fault["loc"])
-    match fault["type"]:
-        case "extra_forbidden":
-            close = get_close_matches(str(fault["loc"][-1]), _known_keys(), n=1)
-            return f"config key '{key}' is unknown" + (f"; did you mean '{close[0]}'?" if close else "")
-        case "missing":
-            return f"config key '{key}' is missing"
-        case _:
-            message = fault["msg"].removeprefix("Value error, ")
-            return f"config key '{key}': {message} (got {fault['input']!r:.80})"
-
-
-def _known_keys() -> set[str]:
-    def names(schema: Any) -> set[str]:
-        if isinstance(schema, list):
-            return set().union(*map(names, schema))
-        if not isinstance(schema, dict):
-            return set()
-        return set(schema.get("properties", {})).union(*map(names, schema.values()))
-
-    return names(Config.model_json_schema())
 
 
 def schema() -> dict[str, Any]:

@@ -1,9 +1,56 @@
-"""The base of every typed settings class: unknown keys are refused, values never change."""
+"""The base of every typed settings class, and how a wrong value is reported: by its key, in one line."""
 
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from equiset.errors import EquisetError
 
 
 class Settings(BaseModel):
-    """Settings that come from `config.yaml`. A key that no field names is an error."""
+    """Settings that come from `config.yaml`. A key that no field names is an error; values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
+def validate(kind: type[AnySettings], values: Any, *where: str) -> AnySettings:
+    """Return typed settings, or raise an `EquisetError` that names the wrong keys.
+
+    Args:
+        kind: the class of the settings.
+        values: what the config says.
+        where: the keys above, such as `"datasets", "mnist"`.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        faults = [_explain(fault, kind, where) for fault in error.errors()]
+    # A wrong default is wrong in every variant: the first few say it all.
+    more = [f"... and {len(faults) - 3} more"] if len(faults) > 3 else []
+    raise EquisetError("\n".join(faults[:3] + more))
+
+
+def _explain(fault: dict[str, Any], kind: type[Settings], where: tuple[str, ...]) -> str:
+    key = ".".join(map(str, (*where, *fault["loc"]))).removesuffix(".[key]")
+    match fault["type"]:
+        case "extra_forbidden":
+            close = get_close_matches(str(fault["loc"][-1]), set(_field_names(kind.model_json_schema())), n=1)
+            return f"config key '{key}' is unknown" + (f"; did you mean '{close[0]}'?" if close else "")
+        case "missing":
+            return f"config key '{key}' is missing"
+        case "value_error":  # from our own validators, which say everything themselves
+            return f"config key '{key}': {fault['msg'].removeprefix('Value error, ')}"
+        case _:
+            return f"config key '{key}': {fault['msg'][0].lower()}{fault['msg'][1:]}, got {fault['input']!r:.80}"
+
+
+def _field_names(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {})
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _field_names(part)

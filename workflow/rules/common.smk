@@ -12,8 +12,13 @@ from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
 
-# Jobs run with the Python that runs Snakemake, whether or not its environment is active.
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+# Jobs run the code of this folder with the Python that runs Snakemake, whether or not its environment is active.
+os.environ.update(
+    PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+    PYTHONPATH=str(Path("src").resolve()),
+)
+    f"export PATH={Path(sys.executable).parent}:$PATH PYTHONPATH={Path('src').resolve()}; "
+)
 
 
 @cache
@@ -59,7 +64,9 @@ def sets_of(wildcards):
     """The sets that a run learns from."""
     variants = config_at(wildcards.scale).experiment(wildcards.experiment).variants
     if wildcards.variant not in variants:
-        raise WorkflowError(f"{wildcards.experiment} has no variant {wildcards.variant!r}, only {list(variants)}")
+        raise WorkflowError(
+            f"{wildcards.experiment} has no variant {wildcards.variant!r}, only {list(variants)}"
+        )
     name = variants[wildcards.variant].sets
     return f"results/{wildcards.scale}/{wildcards.experiment}/sets/{name}/seed{wildcards.seed}"
 
@@ -84,19 +91,35 @@ def shown_files(scale, experiment):
     """The tables and figures of an experiment."""
     settings = config_at(scale).experiment(experiment)
     folder = f"results/{scale}/{experiment}"
-    tables = [f"{folder}/tables/{name}.{kind}" for name in settings.tables for kind in ("csv", "md", "tex")]
-    return tables + [f"{folder}/figures/{name}.{kind}" for name in settings.figures for kind in ("png", "pdf")]
+    tables = [
+        f"{folder}/tables/{name}.{kind}"
+        for name in settings.tables
+        for kind in ("csv", "md", "tex")
+    ]
+    return tables + [
+        f"{folder}/figures/{name}.{kind}"
+        for name in settings.figures
+        for kind in ("png", "pdf")
+    ]
 
 
 def all_results(scale):
     """Everything that one `snakemake` makes: tables, figures, and their view in MLflow."""
-    shown = [file for experiment in EXPERIMENTS for file in shown_files(scale, experiment)]
-    return shown + [f"results/{scale}/{experiment}/tracked.json" for experiment in EXPERIMENTS]
+    shown = [
+        file for experiment in EXPERIMENTS for file in shown_files(scale, experiment)
+    ]
+    return shown + [
+        f"results/{scale}/{experiment}/tracked.json" for experiment in EXPERIMENTS
+    ]
 
 
 def tracking_uri():
     """Where MLflow's view of the runs is kept."""
-    return config_at().tracking.uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///results/mlflow.db"
+    return (
+        config_at().tracking.uri
+        or os.environ.get("MLFLOW_TRACKING_URI")
+        or "sqlite:///results/mlflow.db"
+    )
 
 
 def where_results_are():
@@ -104,5 +127,8 @@ def where_results_are():
     scale = config_at().scale
     lines = [f"Results at scale '{scale}':"]
     for experiment in EXPERIMENTS:
-        lines += [f"  tables   results/{scale}/{experiment}/tables/", f"  figures  results/{scale}/{experiment}/figures/"]
+        lines += [
+            f"  tables   results/{scale}/{experiment}/tables/",
+            f"  figures  results/{scale}/{experiment}/figures/",
+        ]
     return "\n".join([*lines, "  runs     make ui   (MLflow, in the browser)"])

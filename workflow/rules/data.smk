@@ -7,20 +7,24 @@ rule fetch:
         code=sources("stages/fetch.py", "data/*.py", "twins/*.py"),
     output:
         manifest="results/{scale}/data/{dataset}/manifest.json",
-    params:
-        spec=lambda wildcards: canonical_json(fetch_spec(config_at(wildcards.scale), wildcards.dataset)),
-        # Not an output: what was downloaded outlives a failed job.
-        cache=lambda wildcards: f"{config_at(wildcards.scale).data_folder}/{wildcards.dataset}",
     log:
         "results/{scale}/logs/fetch/{dataset}.log",
     benchmark:
         "results/{scale}/benchmarks/fetch/{dataset}.tsv"
-    message:
-        "Fetching {wildcards.dataset}"
+    conda:
+        "../../environment.yml"
     threads: 1
     resources:
         mem_mb=1000,
         runtime=240,
+    params:
+        spec=lambda wildcards: canonical_json(
+            fetch_spec(config_at(wildcards.scale), wildcards.dataset)
+        ),
+        # Not an output: what was downloaded outlives a failed job.
+        cache=lambda wildcards: f"{config_at(wildcards.scale).data_folder}/{wildcards.dataset}",
+    message:
+        "Fetching {wildcards.dataset}"
     shell:
         "python -m equiset.stages.fetch --spec {params.spec:q} --cache {params.cache:q} --output {output.manifest:q}"
         " 2> {log:q}"
@@ -33,18 +37,20 @@ rule prepare:
         manifest=rules.fetch.output.manifest,
     output:
         store=directory("results/{scale}/data/{dataset}/store"),
-    params:
-        spec=rules.fetch.params.spec,
     log:
         "results/{scale}/logs/prepare/{dataset}.log",
     benchmark:
         "results/{scale}/benchmarks/prepare/{dataset}.tsv"
-    message:
-        "Preparing {wildcards.dataset}"
+    conda:
+        "../../environment.yml"
     threads: 1
     resources:
         mem_mb=1000,
         runtime=60,
+    params:
+        spec=rules.fetch.params.spec,
+    message:
+        "Preparing {wildcards.dataset}"
     shell:
         "python -m equiset.stages.prepare --spec {params.spec:q} --manifest {input.manifest:q} --output {output.store:q}"
         " 2> {log:q}"

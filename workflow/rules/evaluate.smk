@@ -4,26 +4,29 @@
 rule evaluate:
     """Let a trained network predict, from its weights file alone."""
     input:
-        code=sources("stages/evaluate.py", "sets.py", "nn/*.py") + ["src/equiset/experiments/{experiment}/task.py"],
+        code=sources("stages/evaluate.py", "sets.py", "nn/*.py")
+        + ["src/equiset/experiments/{experiment}/task.py"],
         store=store_of,
         sets=sets_of,
         run=rules.train.output.run,
         weights=rules.train.output.weights,
     output:
         predictions="results/{scale}/{experiment}/runs/{variant}/seed{seed}/predictions.parquet",
-    params:
-        folder=lambda wildcards, input: str(Path(input.run).parent),
     log:
         "results/{scale}/logs/evaluate/{experiment}/{variant}/seed{seed}.log",
     benchmark:
         "results/{scale}/benchmarks/evaluate/{experiment}/{variant}/seed{seed}.tsv"
-    message:
-        "Evaluating {wildcards.variant}, seed {wildcards.seed}"
+    conda:
+        "../../environment.yml"
     threads: 1
     resources:
         mem_mb=2000,
         runtime=60,
         gpu=gpus,
+    params:
+        folder=lambda wildcards, input: str(Path(input.run).parent),
+    message:
+        "Evaluating {wildcards.variant}, seed {wildcards.seed}"
     shell:
         "python -m equiset.stages.evaluate --run {params.folder:q} --store {input.store:q} --sets {input.sets:q}"
         " --output {output.predictions:q} --threads {threads}"

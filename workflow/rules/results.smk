@@ -4,22 +4,25 @@
 rule tabulate:
     """Write a table as CSV, Markdown and LaTeX."""
     input:
-        code=sources("stages/show.py", "results/*.py") + ["src/equiset/experiments/{experiment}/results.py"],
+        code=sources("stages/show.py", "results/*.py")
+        + ["src/equiset/experiments/{experiment}/results.py"],
         runs=run_files,
     output:
         multiext("results/{scale}/{experiment}/tables/{item}", ".csv", ".md", ".tex"),
-    params:
-        folders=run_folders,
     log:
         "results/{scale}/logs/tabulate/{experiment}/{item}.log",
     benchmark:
         "results/{scale}/benchmarks/tabulate/{experiment}/{item}.tsv"
-    message:
-        "Writing {output[0]}"
+    conda:
+        "../../environment.yml"
     threads: 1
     resources:
         mem_mb=1000,
         runtime=10,
+    params:
+        folders=run_folders,
+    message:
+        "Writing {output[0]}"
     shell:
         "python -m equiset.stages.show {wildcards.experiment} {wildcards.item} --runs {params.folders:q}"
         " --output {output:q} 2> {log:q}"

@@ -4,24 +4,32 @@
 rule make_sets:
     """Draw the sets once per seed; every variant with that seed learns from the same ones."""
     input:
-        code=sources("stages/make_sets.py") + ["src/equiset/experiments/{experiment}/sets.py"],
+        code=sources("stages/make_sets.py")
+        + ["src/equiset/experiments/{experiment}/sets.py"],
         store=store_of,
     output:
         sets=directory("results/{scale}/{experiment}/sets/{sets}/seed{seed}"),
-    params:
-        spec=lambda wildcards: canonical_json(
-            sets_spec(config_at(wildcards.scale), wildcards.experiment, wildcards.sets, int(wildcards.seed))
-        ),
     log:
         "results/{scale}/logs/make_sets/{experiment}/{sets}/seed{seed}.log",
     benchmark:
         "results/{scale}/benchmarks/make_sets/{experiment}/{sets}/seed{seed}.tsv"
-    message:
-        "Drawing sets {wildcards.sets} of {wildcards.experiment}, seed {wildcards.seed}"
+    conda:
+        "../../environment.yml"
     threads: 1
     resources:
         mem_mb=1000,
         runtime=30,
+    params:
+        spec=lambda wildcards: canonical_json(
+            sets_spec(
+                config_at(wildcards.scale),
+                wildcards.experiment,
+                wildcards.sets,
+                int(wildcards.seed),
+            )
+        ),
+    message:
+        "Drawing sets {wildcards.sets} of {wildcards.experiment}, seed {wildcards.seed}"
     shell:
         "python -m equiset.stages.make_sets --spec {params.spec:q} --store {input.store:q} --output {output.sets:q}"
         " 2> {log:q}"

@@ -8,18 +8,20 @@ rule create_tracking_database:
     output:
         # Not the database itself: Snakemake deletes outputs before it repeats a job.
         flag=touch("results/mlflow.ready"),
-    params:
-        uri=tracking_uri(),
     log:
         "results/mlflow.log",
     benchmark:
         "results/mlflow.tsv"
-    message:
-        "Preparing MLflow at {params.uri}"
+    conda:
+        "../../environment.yml"
     threads: 1
     resources:
         mem_mb=1000,
         runtime=10,
+    params:
+        uri=tracking_uri(),
+    message:
+        "Preparing MLflow at {params.uri}"
     shell:
         "python -m equiset.stages.track --uri {params.uri:q} 2> {log:q}"
 
@@ -33,19 +35,21 @@ rule track:
         shown=lambda wildcards: shown_files(wildcards.scale, wildcards.experiment),
     output:
         tracked="results/{scale}/{experiment}/tracked.json",
-    params:
-        uri=tracking_uri(),
-        folders=run_folders,
     log:
         "results/{scale}/logs/track/{experiment}.log",
     benchmark:
         "results/{scale}/benchmarks/track/{experiment}.tsv"
-    message:
-        "Sending the runs of {wildcards.experiment} to MLflow"
+    conda:
+        "../../environment.yml"
     threads: 1
     resources:
         mem_mb=1000,
         runtime=60,
+    params:
+        uri=tracking_uri(),
+        folders=run_folders,
+    message:
+        "Sending the runs of {wildcards.experiment} to MLflow"
     shell:
         "python -m equiset.stages.track --uri {params.uri:q} --experiment {wildcards.experiment}"
         " --scale {wildcards.scale} --runs {params.folders:q} --shown {input.shown:q} --output {output.tracked:q}"

@@ -12,24 +12,31 @@ rule train:
         run="results/{scale}/{experiment}/runs/{variant}/seed{seed}/run.json",
         metrics="results/{scale}/{experiment}/runs/{variant}/seed{seed}/metrics.parquet",
         weights="results/{scale}/{experiment}/runs/{variant}/seed{seed}/weights.safetensors",
-    params:
-        spec=lambda wildcards: canonical_json(
-            run_spec(config_at(wildcards.scale), wildcards.experiment, wildcards.variant, int(wildcards.seed))
-        ),
-        folder=lambda wildcards, output: str(Path(output.run).parent),
-        # Not an output: Snakemake deletes the outputs of a failed job, and the checkpoints must survive it.
-        checkpoints=lambda wildcards: f"results/{wildcards.scale}/{wildcards.experiment}/checkpoints",
     log:
         "results/{scale}/logs/train/{experiment}/{variant}/seed{seed}.log",
     benchmark:
         "results/{scale}/benchmarks/train/{experiment}/{variant}/seed{seed}.tsv"
-    message:
-        "Training {wildcards.variant}, seed {wildcards.seed} (log: {log})"
+    conda:
+        "../../environment.yml"
     threads: 1
     resources:
         mem_mb=2000,
         runtime=2880,
         gpu=gpus,
+    params:
+        spec=lambda wildcards: canonical_json(
+            run_spec(
+                config_at(wildcards.scale),
+                wildcards.experiment,
+                wildcards.variant,
+                int(wildcards.seed),
+            )
+        ),
+        folder=lambda wildcards, output: str(Path(output.run).parent),
+        # Not an output: Snakemake deletes the outputs of a failed job, and the checkpoints must survive it.
+        checkpoints=lambda wildcards: f"results/{wildcards.scale}/{wildcards.experiment}/checkpoints",
+    message:
+        "Training {wildcards.variant}, seed {wildcards.seed} (log: {log})"
     shell:
         "python -m equiset.stages.train --spec {params.spec:q} --store {input.store:q} --sets {input.sets:q}"
         " --checkpoints {params.checkpoints:q} --output {params.folder:q} --threads {threads}"

@@ -16,10 +16,8 @@ import json
 from importlib import import_module
 from types import ModuleType
 
-from pydantic import ValidationError
-
 from equiset.errors import EquisetError
-from equiset.settings import Settings
+from equiset.settings import Settings, validate
 
 DATASETS = {"mnist": "equiset.data.mnist"}
 
@@ -39,11 +37,4 @@ def read_spec(text: str) -> tuple[ModuleType, Settings]:
     except (ValueError, KeyError, TypeError, AttributeError):
         raise EquisetError('--spec must be JSON of the form {"dataset": name, "settings": {...}}') from None
     module = dataset_module(name)
-    try:
-        return module, module.SETTINGS.model_validate(values)
-    except ValidationError as error:
-        faults = []
-        for fault in error.errors():
-            key = ".".join(map(str, ("datasets", name, *fault["loc"])))
-            faults.append(f"{key}: {fault['msg'].removeprefix('Value error, ')}")
-        raise EquisetError("; ".join(faults)) from None
+    return module, validate(module.SETTINGS, values, "datasets", name)
