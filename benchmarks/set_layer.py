@@ -17,8 +17,9 @@ from equiset import PackedSets, SetLayer
 from equiset.process import keep_freed_memory
 
 
-def two_linears(x: Tensor, member: nn.Linear, shared: nn.Linear) -> Tensor:
-    return torch.tanh(member(x) - shared(x.max(1, keepdim=True).values))
+def two_linears(x: Tensor, member: nn.Linear, shared: nn.Linear, broadcast_first: bool) -> Tensor:
+    largest = x.max(1, keepdim=True).values
+    return torch.tanh(member(x) - shared(largest.expand_as(x) if broadcast_first else largest))
 
 
 def subtract_first(x: Tensor, linear: nn.Linear) -> Tensor:
@@ -70,7 +71,8 @@ def main() -> None:
     layer, member, shared = SetLayer(256, 256, activation="tanh"), nn.Linear(256, 256), nn.Linear(256, 256)
     forms = {
         "SetLayer, eq. 5": lambda: layer(x),
-        "two Linears and a broadcast": lambda: two_linears(x, member, shared),
+        "two Linears and a broadcast": lambda: two_linears(x, member, shared, broadcast_first=False),
+        "a broadcast and two Linears": lambda: two_linears(x, member, shared, broadcast_first=True),
         "subtract the maximum, then Linear": lambda: subtract_first(x, member),
         "Linear alone": lambda: torch.tanh(member(x)),
     }
@@ -79,7 +81,10 @@ def main() -> None:
 
     widths = [17, 128, 128, 128, 1]
     network = nn.Sequential(*(SetLayer(i, o, activation=None if o == 1 else "tanh") for i, o in pairwise(widths)))
-    sets = PackedSets.from_list([torch.randn(size, 17) for size in torch.randint(24, 275, (128,)).tolist()])
+    # Many small clusters and a few large ones, about 65 members on average, as in a catalogue of galaxy clusters.
+    sizes = 24 + torch.empty(128).exponential_(1 / 42).clamp(max=250)
+    sizes[0] = 274
+    sets = PackedSets.from_list([torch.randn(int(size), 17) for size in sizes])
     dense, mask = sets.to_dense()
     forms = {
         "PackedSets": lambda: network(sets).rows,

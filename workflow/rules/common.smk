@@ -14,10 +14,10 @@ from equiset.files import canonical_json
 
 # Jobs run the code of this folder with the Python that runs Snakemake, whether or not its environment is active.
 os.environ.update(
-    PATH=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+    PATH=os.pathsep.join(
+        [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    ),
     PYTHONPATH=str(Path("src").resolve()),
-)
-    f"export PATH={Path(sys.executable).parent}:$PATH PYTHONPATH={Path('src').resolve()}; "
 )
 
 
