@@ -149,6 +149,12 @@ def sets_spec(config: Config, experiment: str, sets: str, seed: int) -> dict[str
     return {"experiment": experiment, "sets": sets, "seed": seed, "settings": settings.model_dump(mode="json")}
 
 
+def analysis_spec(config: Config, experiment: str, analysis: str) -> dict[str, Any]:
+    """Return what the experiment's settings say under the analysis's name; nothing if there is no such field."""
+    settings = getattr(config.experiment(experiment), analysis, None)
+    return settings.model_dump(mode="json") if settings is not None else {}
+
+
 def run_spec(config: Config, experiment: str, variant: str, seed: int) -> dict[str, Any]:
     settings = config.experiment(experiment).variants[variant]
     return {

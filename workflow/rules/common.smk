@@ -7,7 +7,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from equiset.config import fetch_spec, resolve, run_spec, sets_spec
+from equiset.config import analysis_spec, fetch_spec, resolve, run_spec, sets_spec
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
@@ -71,13 +71,31 @@ def sets_of(wildcards):
     return f"results/{wildcards.scale}/{wildcards.experiment}/sets/{name}/seed{wildcards.seed}"
 
 
-def run_folders(wildcards):
-    """The folders of all runs of an experiment, in the order of the config."""
+def run_folders(wildcards, variants=None):
+    """The folders of the runs of an experiment, all or of some variants, in the order of the config."""
     experiment = config_at(wildcards.scale).experiment(wildcards.experiment)
     return [
         f"results/{wildcards.scale}/{wildcards.experiment}/runs/{variant}/seed{seed}"
         for variant in experiment.running
+        if variants is None or variant in variants
         for seed in experiment.seeds
+    ]
+
+
+def analysed_folders(wildcards):
+    """The folders of the runs that an analysis needs."""
+    experiment = config_at(wildcards.scale).experiment(wildcards.experiment)
+    return run_folders(wildcards, experiment.analyses[wildcards.item])
+
+
+def analysis_files(wildcards):
+    """The analyses of an experiment whose variants run at this scale."""
+    analyses = config_at(wildcards.scale).experiment(wildcards.experiment).analyses
+    folder = f"results/{wildcards.scale}/{wildcards.experiment}/analyses"
+    return [
+        f"{folder}/{name}.parquet"
+        for name, variants in analyses.items()
+        if run_folders(wildcards, variants)
     ]
 
 

@@ -43,7 +43,7 @@ rule prepare:
         "results/{scale}/benchmarks/prepare/{dataset}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
+    threads: 8  # as many as there are, up to eight
     resources:
         mem_mb=1000,
         runtime=60,
@@ -53,4 +53,5 @@ rule prepare:
         "Preparing {wildcards.dataset}"
     shell:
         "python -m equiset.stages.prepare --spec {params.spec:q} --manifest {input.manifest:q} --output {output.store:q}"
+        " --threads {threads}"
         " 2> {log:q}"

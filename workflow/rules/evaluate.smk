@@ -1,4 +1,4 @@
-"""Predictions of the trained networks."""
+"""Predictions of the trained networks, and what else is measured on them."""
 
 
 rule evaluate:
@@ -30,4 +30,46 @@ rule evaluate:
     shell:
         "python -m equiset.stages.evaluate --run {params.folder:q} --store {input.store:q} --sets {input.sets:q}"
         " --output {output.predictions:q} --threads {threads}"
+        " 2> {log:q}"
+
+
+rule analyse:
+    """Measure something on trained networks beyond their predictions."""
+    input:
+        code=sources("stages/analyse.py", "sets.py", "nn/*.py")
+        + [
+            f"src/equiset/experiments/{{experiment}}/{part}.py"
+            for part in ("task", "analyses")
+        ],
+        store=store_of,
+        runs=lambda wildcards: [
+            f"{folder}/{name}"
+            for folder in analysed_folders(wildcards)
+            for name in ("run.json", "weights.safetensors")
+        ],
+    output:
+        table="results/{scale}/{experiment}/analyses/{item}.parquet",
+    log:
+        "results/{scale}/logs/analyse/{experiment}/{item}.log",
+    benchmark:
+        "results/{scale}/benchmarks/analyse/{experiment}/{item}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=3000,
+        runtime=600,
+        gpu=gpus,
+    params:
+        settings=lambda wildcards: canonical_json(
+            analysis_spec(
+                config_at(wildcards.scale), wildcards.experiment, wildcards.item
+            )
+        ),
+        folders=analysed_folders,
+    message:
+        "Analysing {wildcards.item} of {wildcards.experiment}"
+    shell:
+        "python -m equiset.stages.analyse {wildcards.experiment} {wildcards.item} --runs {params.folders:q}"
+        " --store {input.store:q} --settings {params.settings:q} --output {output.table:q} --threads {threads}"
         " 2> {log:q}"

@@ -7,6 +7,8 @@ rule tabulate:
         code=sources("stages/show.py", "results/*.py")
         + ["src/equiset/experiments/{experiment}/results.py"],
         runs=run_files,
+        store=store_of,
+        analyses=analysis_files,
     output:
         multiext("results/{scale}/{experiment}/tables/{item}", ".csv", ".md", ".tex"),
     log:
@@ -25,6 +27,7 @@ rule tabulate:
         "Writing {output[0]}"
     shell:
         "python -m equiset.stages.show {wildcards.experiment} {wildcards.item} --runs {params.folders:q}"
+        " --store {input.store:q} --analyses {input.analyses:q}"
         " --output {output:q} 2> {log:q}"
 
 

@@ -8,7 +8,7 @@ Each is a module with three names:
     brings or finds the raw files and says in a dictionary what they are: `dataset`, `source`, `real` (whether these
     are the data of the paper), `description`, and `files` with path, bytes, sha256 and origin by role. `cache`
     is a folder that lasts from run to run;
-`prepare(manifest, folder, settings)`
+`prepare(manifest, folder, settings, threads)`
     checks the raw files against the manifest and writes arrays and `store.json` into `folder`.
 """
 

@@ -142,10 +142,10 @@ def fetch(settings: MnistSettings, cache: Path) -> dict[str, Any]:
     }
 
 
-def prepare(manifest: dict[str, Any], folder: Path, settings: MnistSettings | None = None) -> None:
+def prepare(manifest: dict[str, Any], folder: Path, settings: MnistSettings | None = None, threads: int = 1) -> None:
     """Write `images.npy` and `labels.npy` (training first, then test) and `store.json` into `folder`.
 
-    The settings have no influence here: all images are kept as they are.
+    Settings and threads have no influence here: all images are kept as they are, and reading them takes a second.
     """
     store, paths = _checked(manifest)
     train_x, train_y = _read_pair(paths["train_images"], paths["train_labels"])

@@ -3,8 +3,9 @@
 A package holds
 - `settings`: what the config may say about it (`ExperimentSettings`, with the names of its tables and figures);
 - `sets`: how its sets are drawn from the prepared data (`make_sets`), numpy only;
-- `task`: its networks, loss and predictions (`Task`), the only part that imports torch;
-- `results`: its tables and figures, which read files only.
+- `task`: its networks, loss and predictions (`Task`), with torch;
+- `analyses`: what else is measured on the trained networks (`ANALYSES`), with torch; only where there is such a thing;
+- `results`: its tables and figures (`SHOWN`), which read files only.
 """
 
 from importlib import import_module
@@ -15,5 +16,5 @@ EXPERIMENTS = {"mnist_sums": "equiset.experiments.mnist_sums"}
 
 
 def experiment_module(name: str, part: str) -> ModuleType:
-    """Return one part of an experiment: `settings`, `sets`, `task` or `results`."""
+    """Return one part of an experiment: `settings`, `sets`, `task`, `analyses` or `results`."""
     return import_module(f"{EXPERIMENTS[name]}.{part}")

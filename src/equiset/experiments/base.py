@@ -55,6 +55,8 @@ class Experiment(Settings):
     """The data set it draws from."""
     tables: ClassVar[tuple[str, ...]]
     figures: ClassVar[tuple[str, ...]]
+    analyses: ClassVar[dict[str, tuple[str, ...]]] = {}
+    """What is measured on trained networks beyond their predictions: its name, and the variants that it needs."""
 
     seeds: list[int] = Field(min_length=1)
     """One run of every variant for each; a seed decides sets, first weights, order and dropout."""

@@ -1,4 +1,4 @@
-"""The runs as the tables and figures see them: files, read on demand."""
+"""What tables and figures are made of: the files of the runs, read on demand."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,19 +43,31 @@ class Run:
         return self.info["spec"]["settings"]
 
 
-Runs = dict[str, list[Run]]
-"""The runs of each variant, one per seed, in the order of the config."""
+@dataclass(frozen=True)
+class Material:
+    """All that an experiment's tables, figures and analyses may read."""
+
+    folders: list[Path]
+    """Folders of the runs, in the order of the config."""
+    store: Path
+    """The prepared data."""
+    analyses: dict[str, Path]
+    """Parquet files of the analyses, by name."""
+
+    @cached_property
+    def runs(self) -> dict[str, list[Run]]:
+        """The runs of each variant, one per seed, in the order of the config."""
+        runs: dict[str, list[Run]] = {}
+        for folder in self.folders:
+            run = Run(folder)
+            runs.setdefault(run.variant, []).append(run)
+        return runs
+
+    def analysis(self, name: str) -> pd.DataFrame:
+        return pd.read_parquet(self.analyses[name])
 
 
-def load_runs(folders: list[Path]) -> Runs:
-    runs: Runs = {}
-    for folder in folders:
-        run = Run(folder)
-        runs.setdefault(run.variant, []).append(run)
-    return runs
-
-
-def what_was_measured(runs: Runs) -> str:
+def what_was_measured(runs: dict[str, list[Run]]) -> str:
     """Say in one line on which data, at which scale and with how many seeds numbers were measured."""
     infos = [run.info for group in runs.values() for run in group]
     kinds = {("real data" if info["sets"]["real"] else "STAND-IN data") + f": {info['sets']['data']}" for info in infos}

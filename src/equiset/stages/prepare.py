@@ -14,6 +14,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--spec", required=True, help='JSON: {"dataset": name, "settings": {...}}')
     parser.add_argument("--manifest", required=True, type=Path, help="what the fetch stage wrote")
     parser.add_argument("--output", required=True, type=Path, help="the folder to write")
+    parser.add_argument("--threads", type=int, default=1, help="processes or threads; never changes the result")
     args = parser.parse_args(argv)
     module, settings = read_spec(args.spec)
     try:
@@ -22,7 +23,7 @@ def main(argv: list[str] | None = None) -> None:
         raise EquisetError(f"{args.manifest} is not a manifest that can be read: {error}") from None
     try:
         with atomic_path(args.output) as folder:
-            module.prepare(manifest, folder, settings)
+            module.prepare(manifest, folder, settings, args.threads)
     except OSError as error:  # no space, no permission
         raise EquisetError(f"the arrays cannot be stored: {error}") from error
 

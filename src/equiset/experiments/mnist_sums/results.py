@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.lines import Line2D
 
 from equiset.results.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Figure, name_data
-from equiset.results.runs import Run, Runs, what_was_measured
+from equiset.results.runs import Material, Run, what_was_measured
 from equiset.results.tables import Table, percent, spread
 
 MODELS = {"I": "concatenated", "II": "as channels", "III": "set pooling", "IV": "set layer"}
@@ -15,8 +15,9 @@ COLOURS = {"I": ORANGE, "II": VERMILION, "III": BLUE, "IV": GREEN}
 PAPER = {"IV-N6": "> 80 %", "III-N6": "similar to IV"}
 
 
-def accuracy(runs: Runs) -> Table:
+def accuracy(material: Material) -> Table:
     """Accuracy of every variant, last and best epoch, beside the paper's and a constant guess."""
+    runs = material.runs
     numbers, shown = [], []
     for variant, group in runs.items():
         settings, first = group[0].settings, group[0]
@@ -94,8 +95,9 @@ def _constant_guess(run: Run) -> float:
     return float((labels["validation"] == labels["train"].mode()[0]).mean())
 
 
-def figure1(runs: Runs) -> Figure:
+def figure1(material: Material) -> Figure:
     """Validation accuracy by epoch of the four models, left N=3, right N=6; training accuracy in lighter lines."""
+    runs = material.runs
     canvas, axes = plt.subplots(1, 2, figsize=(6.8, 2.9), sharey=True, layout="constrained")
     for axis, members in zip(axes, (3, 6), strict=True):
         drawn = {model: runs[f"{model}-N{members}"] for model in MODELS if f"{model}-N{members}" in runs}
@@ -129,8 +131,9 @@ def _curve(axis: plt.Axes, group: list[Run], metric: str, colour: str, light: bo
         axis.fill_between(curves.index, curves.min(axis=1), curves.max(axis=1), color=colour, alpha=0.15, linewidth=0)
 
 
-def dropout(runs: Runs) -> Figure:
+def dropout(material: Material) -> Figure:
     """Model I at N = 6 under growing dropout: its curves, and how far its predictions stray from the mean label."""
+    runs = material.runs
     sweep = {
         group[0].settings["dropout"]: group
         for variant, group in runs.items()

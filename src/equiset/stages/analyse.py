@@ -1,0 +1,35 @@
+"""Measure something on trained networks beyond their predictions."""
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+
+from equiset.experiments import EXPERIMENTS, experiment_module
+from equiset.files import atomic_path
+from equiset.process import keep_freed_memory, run_stage
+from equiset.results.runs import Material
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("experiment", choices=EXPERIMENTS)
+    parser.add_argument("item", help="name of an analysis of the experiment")
+    parser.add_argument("--runs", required=True, nargs="+", type=Path, help="folders of the runs that it needs")
+    parser.add_argument("--store", required=True, type=Path, help="folder that the stage `prepare` wrote")
+    parser.add_argument("--settings", required=True, help="JSON: what the config says about the analysis")
+    parser.add_argument("--output", required=True, type=Path, help="Parquet file")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
+    arguments = parser.parse_args(argv)
+
+    keep_freed_memory()
+    torch.set_num_threads(arguments.threads)
+    analyse = experiment_module(arguments.experiment, "analyses").ANALYSES[arguments.item]
+    table = analyse(Material(arguments.runs, arguments.store, {}), json.loads(arguments.settings))
+    with atomic_path(arguments.output) as partial:
+        table.to_parquet(partial, index=False)
+
+
+if __name__ == "__main__":
+    run_stage(main)
