@@ -1,0 +1,247 @@
+"""redMaPPer's clusters of galaxies in SDSS DR8: where the two tables come from, and what training reads of them."""
+
+import hashlib
+import json
+import logging
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import Field, field_validator, model_validator
+
+from equiset.data.catalogue import FEATURES, MEMBER_COLUMNS, convert_members, read_clusters
+from equiset.data.download import download
+from equiset.data.fits import open_table
+from equiset.data.partial import origin_of
+from equiset.errors import EquisetError
+from equiset.files import digest, read_json, write_json
+from equiset.settings import Settings
+
+log = logging.getLogger(__name__)
+
+FILES = {
+    "catalogue": "redmapper_dr8_public_v6.3_catalog.fits.gz",
+    "members": "redmapper_dr8_public_v6.3_members.fits.gz",
+}
+CLUSTERS, MEMBERS = 26_111, 1_703_685  # of version 6.3
+_PATTERNS = {"catalogue": "*catalog*.fit*", "members": "*members*.fit*"}
+
+
+class TwinSize(Settings):
+    """How much of the stand-in to make."""
+
+    clusters: int = Field(CLUSTERS, ge=20)
+    """Number of clusters; they have 65 members on average."""
+    seed: int = Field(0, ge=0)
+    """Seed of all that is random in the catalogue."""
+
+
+class RedmapperSettings(Settings):
+    """Where redMaPPer's catalogue comes from."""
+
+    source: Literal["download", "folder", "twin"] = "download"
+    """`download`: the mirrors below; `folder`: files that you have; `twin`: a simulated catalogue, made without any
+    network."""
+    folder: str | None = None
+    """With `source: folder`, the folder of the two FITS files, compressed or not."""
+    mirrors: list[str] = Field(
+        ["https://risa.stanford.edu/redmapper/v6.3/", "http://risa.stanford.edu/redmapper/v6.3/"]
+    )
+    """Addresses that hold the two files, tried in this order."""
+    timeout_s: float = Field(30.0, gt=0)
+    """Seconds that a server may be silent before it counts as out of reach."""
+    attempts: int = Field(3, ge=1)
+    """Attempts in a row at one mirror."""
+    twin: TwinSize = TwinSize()
+    """Size and seed of the stand-in."""
+
+    @field_validator("mirrors")
+    @classmethod
+    def _are_addresses(cls, mirrors: list[str]) -> list[str]:
+        for mirror in mirrors:
+            if not mirror.startswith(("https://", "http://")):
+                raise ValueError(f"{mirror!r} is not an address that begins with https://")
+        return mirrors
+
+    @model_validator(mode="after")
+    def _has_folder(self) -> "RedmapperSettings":
+        if self.source == "folder" and not self.folder:
+            raise ValueError("source is 'folder', so datasets.redmapper.folder must name the folder of the two files")
+        return self
+
+
+SETTINGS = RedmapperSettings
+
+
+def fetch(settings: RedmapperSettings, cache: Path) -> dict[str, Any]:
+    """Bring, find or make the two FITS files, and return the manifest that names them."""
+    if settings.source == "download":
+        paths = _download(settings, cache / "v6.3")
+        origins = {role: origin_of(path) for role, path in paths.items()}
+        real, description = True, "redMaPPer SDSS DR8 v6.3"
+    elif settings.source == "folder":
+        paths = _find(Path(settings.folder).expanduser())
+        origins = {role: str(path.parent) for role, path in paths.items()}
+        real = _difference(paths) is None
+        description = "redMaPPer SDSS DR8 v6.3" if real else "user data in the layout of redMaPPer"
+        if not real:
+            log.warning("%s: %s; results on them are not the paper's", settings.folder, _difference(paths))
+    else:
+        paths = _make_twin(settings.twin, cache)
+        origins = dict.fromkeys(paths, "twin")
+        real, description = False, f"simulated catalogue of {settings.twin.clusters:,} clusters in redMaPPer's layout"
+    files = {
+        role: {"path": str(path), "bytes": path.stat().st_size, "sha256": digest(path), "origin": origins[role]}
+        for role, path in paths.items()
+    }
+    return {
+        "dataset": "redmapper",
+        "source": settings.source,
+        "real": real,
+        "description": description,
+        "files": files,
+    }
+
+
+def prepare(manifest: dict[str, Any], folder: Path, settings: Settings | None = None, threads: int = 1) -> None:
+    """Write the tables as Parquet, and the members as packed sets: `features.npy`, `z_spec.npy`, `offsets.npy`.
+
+    Set i is the rows offsets[i] to offsets[i + 1] of the arrays, the members of row i of `clusters.parquet`. Settings
+    and threads have no influence: one pass over the files is bound by decompression.
+    """
+    store, paths = _checked(manifest)
+    folder.mkdir(parents=True, exist_ok=True)
+    clusters = read_clusters(paths["catalogue"])
+    about = {role: _provenance(store, manifest["files"][role], path) for role, path in paths.items()}
+    counts = convert_members(paths["members"], clusters["ID"].to_numpy(), folder, about["members"])
+    clusters = clusters.append_column("MEMBERS", pa.array(counts.members))
+    clusters = clusters.append_column("SPECTROSCOPIC", pa.array(counts.spectroscopic))
+    pq.write_table(
+        clusters.replace_schema_metadata({"equiset": json.dumps(about["catalogue"], sort_keys=True)}),
+        folder / "clusters.parquet",
+    )
+    np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(counts.members)]))
+    sha256 = hashlib.sha256()
+    for name in ("clusters.parquet", "members.parquet"):
+        sha256.update(bytes.fromhex(digest(folder / name)))
+    store |= {
+        "clusters": len(clusters),
+        "members": int(counts.members.sum()),
+        "spectroscopic": int(counts.spectroscopic.sum()),
+        "unmeasured": counts.unmeasured,
+        "features": list(FEATURES),
+        "digest": sha256.hexdigest(),
+    }
+    write_json(folder / "store.json", store)
+    log.info("%s: %d clusters, %d members", store["description"], store["clusters"], store["members"])
+
+
+def _provenance(store: dict[str, Any], entry: dict[str, Any], path: Path) -> dict[str, Any]:
+    return {
+        "file": path.name,
+        "sha256": entry["sha256"],
+        "source": store["source"],
+        "description": store["description"],
+        "null": "Z_SPEC of -1, and magnitudes that were not measured",
+    }
+
+
+def _download(settings: RedmapperSettings, folder: Path) -> dict[str, Path]:
+    """Bring the files. No checksums are published: the first download with the right content records its own."""
+    registry = folder / "checksums.json"
+    known = read_json(registry) if registry.is_file() else {}
+    paths = {role: folder / name for role, name in FILES.items()}
+    for role, path in paths.items():
+        try:
+            download(
+                path.name,
+                [f"{mirror.rstrip('/')}/{path.name}" for mirror in settings.mirrors],
+                path,
+                checksums={"sha256": known[role]} if role in known else {},
+                timeout_s=settings.timeout_s,
+                attempts=settings.attempts,
+            )
+        except EquisetError as error:
+            command = "snakemake --cores all --config 'datasets={redmapper: {source: twin}}'"
+            raise EquisetError(f"{error}. To run on a simulated catalogue: {command}") from None
+    if known.keys() != FILES.keys():
+        try:
+            fault = _difference(paths)
+            for path in paths.values():
+                with open_table(path) as table:
+                    for _ in table.blocks():  # to the end, where a damaged file shows
+                        pass
+        except EquisetError as error:
+            fault = str(error)
+        if fault:
+            for path in paths.values():
+                path.unlink()
+            raise EquisetError(f"the download is not redMaPPer's catalogue: {fault}. It was removed; try again.")
+        write_json(registry, {role: digest(path) for role, path in paths.items()})
+    return paths
+
+
+def _find(folder: Path) -> dict[str, Path]:
+    """Find the two files in a folder, by their own names or by the words `catalog` and `members`."""
+    if not folder.is_dir():
+        raise EquisetError(f"datasets.redmapper.folder: there is no folder {folder.absolute()}")
+    found = {}
+    for role, name in FILES.items():
+        exact = [folder / name, folder / name.removesuffix(".gz")]
+        choice = [path for path in exact if path.is_file()][:1] or sorted(folder.glob(_PATTERNS[role]))
+        if len(choice) != 1:
+            problem = "lacks" if not choice else "holds several files that may be"
+            raise EquisetError(
+                f"datasets.redmapper.folder: {folder.absolute()} {problem} {name} (with or without .gz); "
+                f"other names must match {_PATTERNS[role]} alone"
+            )
+        found[role] = choice[0]
+    return found
+
+
+def _difference(paths: dict[str, Path]) -> str | None:
+    """Say in what the files differ from version 6.3 of the real catalogue, as far as their headers show it."""
+    with open_table(paths["catalogue"]) as table:
+        clusters, origin = table.rows, table.header.get("ORIGIN")
+    with open_table(paths["members"]) as table:
+        members, columns = table.rows, set(table.columns)
+    if origin is not None and "stand-in" in str(origin):
+        return "these files are simulated"
+    if (clusters, members) != (CLUSTERS, MEMBERS):
+        return f"these files hold {clusters} clusters and {members} members, not {CLUSTERS} and {MEMBERS}"
+    if columns != set(MEMBER_COLUMNS):
+        return f"the members have other columns: {', '.join(sorted(columns ^ set(MEMBER_COLUMNS)))}"
+    return None
+
+
+def _make_twin(size: TwinSize, cache: Path) -> dict[str, Path]:
+    from equiset.twins import redmapper as twin
+
+    folder = cache / f"redmapper-twin-{size.clusters}-{size.seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {role: folder / name for role, name in FILES.items()}
+    log.info("simulating a catalogue of %d clusters", size.clusters)
+    twin.write(paths["catalogue"], paths["members"], size.clusters, size.seed)
+    return paths
+
+
+def _checked(manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Path]]:
+    """Return what the manifest says of the data, and the paths of files that are still what it says they are."""
+    remedy = "Delete the manifest and run again, so that the data are fetched anew."
+    try:
+        if manifest["dataset"] != "redmapper":
+            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of redmapper. {remedy}")
+        about = {key: manifest[key] for key in ("dataset", "source", "real", "description")}
+        expected = {role: manifest["files"][role] for role in FILES}
+        paths = {role: Path(entry["path"]) for role, entry in expected.items()}
+        sums = {role: (entry["bytes"], entry["sha256"]) for role, entry in expected.items()}
+    except (KeyError, TypeError) as error:
+        raise EquisetError(f"the manifest is not complete ({error!r}). {remedy}") from None
+    for role, path in paths.items():
+        if not path.is_file():
+            raise EquisetError(f"{path}, which the manifest names, is gone. {remedy}")
+        if (path.stat().st_size, digest(path)) != sums[role]:
+            raise EquisetError(f"{path} has changed since the manifest was written. {remedy}")
+    return about, paths

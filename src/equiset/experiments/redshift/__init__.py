@@ -1,0 +1,1 @@
+"""Redshifts of galaxies from the clusters that they are in (section 5, figure 5)."""

@@ -1,0 +1,44 @@
+"""What `config.yaml` may say about the redshifts."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from equiset.experiments.base import Experiment, Name, Sets, Variant
+
+
+class RedshiftSets(Sets):
+    """Clusters of galaxies, split into training and test clusters."""
+
+    test_share: float = Field(gt=0, lt=1)
+    """Share of the clusters that is kept for the test."""
+
+
+class RedshiftVariant(Variant):
+    """A network that estimates the redshift of every member of a cluster."""
+
+    model: Literal["set", "mlp"]
+    """`set`: set layers, a cluster is one input. `mlp`: fully connected layers, a galaxy is one input."""
+    form: Literal["sum", "mean", "max", "mean-norm", "max-norm"] = "max-norm"
+    """Form of the set layers: `max-norm` is eq. 5, `max` is eq. 4."""
+    features: Literal["columns", "footnote"] = "columns"
+    """The 17 features. `columns`: all numbers of the members table but the two richness weights. `footnote`: five
+    magnitudes, their errors, the place in the sky, and the cluster's five probabilities of candidates for its centre."""
+    channels: list[int] = Field(min_length=1, max_length=8)
+    """Width of the hidden layers; one layer with a single channel follows."""
+    dropout: float = Field(ge=0, lt=1)
+    """Dropout rate after every layer but the last; the members of a cluster lose the same channels."""
+    target: Literal["redshift", "standardised"] = "redshift"
+    """What the network learns: the redshift, or the redshift with zero mean and unit deviation on training galaxies."""
+
+
+class ExperimentSettings(Experiment):
+    """The redshifts."""
+
+    title: ClassVar[str] = "Redshifts of galaxies in clusters"
+    dataset: ClassVar[str] = "redmapper"
+    tables: ClassVar[tuple[str, ...]] = ("scatter", "redshift_bins")
+    figures: ClassVar[tuple[str, ...]] = ("figure5",)
+
+    sets: dict[Name, RedshiftSets]
+    variants: dict[Name, RedshiftVariant]
