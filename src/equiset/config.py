@@ -119,9 +119,10 @@ def schema() -> dict[str, Any]:
     described = optional(Config.model_json_schema())
     body = {key: described[key] for key in ("additionalProperties", "properties", "type")}
     for name in EXPERIMENTS:
-        kind = experiment_module(name, "settings").ExperimentSettings
-        described["$defs"][kind.__name__]["properties"]["defaults"] = {
-            "$ref": f"#/$defs/{kind.variant_class().__name__}",
+        # Found by reference: two classes of one name get longer names in the schema.
+        experiment = _definition(described, described["$defs"]["Experiments"]["properties"][name])
+        experiment["properties"]["defaults"] = {
+            **next(iter(experiment["properties"]["variants"]["patternProperties"].values())),
             "description": "What every variant has unless it says otherwise.",
         }
     described["$defs"]["PartialConfig"] = body
@@ -135,6 +136,10 @@ def schema() -> dict[str, Any]:
         },
     }
     return described
+
+
+def _definition(described: dict[str, Any], reference: dict[str, str]) -> dict[str, Any]:
+    return described["$defs"][reference["$ref"].removeprefix("#/$defs/")]
 
 
 # The specs: one JSON-able dict per job, with all that decides the job's result and nothing else.

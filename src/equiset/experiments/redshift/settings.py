@@ -23,7 +23,7 @@ class RedshiftVariant(Variant):
     """Form of the set layers: `max-norm` is eq. 5, `max` is eq. 4."""
     features: Literal["columns", "footnote"] = "columns"
     """The 17 features. `columns`: all numbers of the members table but the two richness weights. `footnote`: five
-    magnitudes, their errors, the place in the sky, and the cluster's five probabilities of candidates for its centre."""
+    magnitudes, their errors, the place in the sky, and the five P_CEN of the cluster."""
     channels: list[int] = Field(min_length=1, max_length=8)
     """Width of the hidden layers; one layer with a single channel follows."""
     dropout: float = Field(ge=0, lt=1)
