@@ -49,6 +49,8 @@ class MemberCounts:
     spectroscopic: np.ndarray
     unmeasured: dict[str, int] = field(default_factory=dict)
     """Magnitudes and errors that are missing, by column."""
+    last: int = -1
+    """The number of the last cluster that was seen."""
 
 
 def read_clusters(path: Path) -> pa.Table:
@@ -209,8 +211,9 @@ def _floats(column: pa.ChunkedArray) -> np.ndarray:
 def _count(path: Path, part: pa.Table, counts: MemberCounts) -> None:
     """Check a block of whole clusters, and count its members."""
     ids = part["ID"].to_numpy()
-    if (np.diff(ids) < 0).any():
+    if (np.diff(ids, prepend=counts.last) < 0).any():
         raise _NotSortedError
+    counts.last = int(ids[-1])
     for name, (low, high) in _LIMITS.items():
         values = part[name].drop_null().to_numpy() if part[name].null_count else part[name].to_numpy()
         # Written so that NaN fails as well.
@@ -221,8 +224,6 @@ def _count(path: Path, part: pa.Table, counts: MemberCounts) -> None:
     strange = (known == len(counts.ids)) | (counts.ids[known.clip(max=len(counts.ids) - 1)] != ids[first])
     if strange.any():
         raise _fault(path, f"holds members of the cluster {ids[first][strange][0]}, which the catalogue does not have")
-    if counts.members[known].any():
-        raise _NotSortedError
     counts.members[known] = np.diff(first, append=len(ids))
     has = ~np.isnan(_floats(part["Z_SPEC"]))
     counts.spectroscopic[known] = np.add.reduceat(has.astype(np.int64), first)

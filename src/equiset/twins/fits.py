@@ -19,11 +19,11 @@ def write_table(
 ) -> None:
     """Write blocks of big-endian rows, `rows` in total, as the first extension; compressed if the name ends in .gz."""
     path = Path(path)
-    table = fits.BinTableHDU(np.empty(0, dtype))
-    for column in table.columns:
-        column.unit = units.get(column.name)
-    header = table.header
+    header = fits.BinTableHDU(np.empty(0, dtype)).header
     header["NAXIS2"] = rows
+    for number, name in enumerate(dtype.names, 1):
+        if name in units:
+            header.set(f"TUNIT{number}", units[name], after=f"TFORM{number}")
     header["ORIGIN"] = (ORIGIN, "simulated, not observed")
     with atomic_path(path) as partial, partial.open("wb") as file:
         packed = gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=file, mtime=0)

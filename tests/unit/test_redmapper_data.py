@@ -1,0 +1,319 @@
+"""FITS to Parquet: tables made by other hands, and every way in which files can be wrong."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from astropy.io import fits
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equiset.data import catalogue, redmapper
+from equiset.data.catalogue import FEATURES, MAGNITUDES, MEMBER_COLUMNS
+from equiset.data.fits import open_table
+from equiset.data.redmapper import FILES, RedmapperSettings, fetch, prepare
+from equiset.errors import EquisetError
+from equiset.files import read_json
+
+SIZES = (3, 1, 5, 2)
+IDS = np.array([2, 5, 9, 11])
+
+
+def member_values(sizes=SIZES, ids=IDS, seed=0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    n = sum(sizes)
+    values = {name: rng.uniform(0.1, 0.9, n).astype(np.float32) for name in MEMBER_COLUMNS}
+    values |= {name: rng.uniform(15, 22, n).astype(np.float32) for name in ("IMAG", *MAGNITUDES[:5])}
+    values |= {"ID": np.repeat(ids, sizes).astype(np.int32), "OBJID": 10**18 + np.arange(n)}
+    values |= {"RA": rng.uniform(0, 360, n), "DEC": rng.uniform(-10, 60, n)}
+    values["Z_SPEC"][::2] = -1
+    return values
+
+
+def cluster_values(ids=IDS) -> dict[str, np.ndarray]:
+    n = len(ids)
+    return {
+        "ID": np.asarray(ids, np.int32),
+        "NAME": np.array([f"RMJ{i}" for i in ids], "S20"),
+        "Z_LAMBDA": np.linspace(0.1, 0.5, n, dtype=np.float32),
+        "LAMBDA": np.full(n, 30, np.float32),
+        "P_CEN": np.tile(np.array([0.8, 0.1, 0.05, 0.03, 0.02], np.float32), (n, 1)),
+    }
+
+
+def write(path: Path, values: dict[str, np.ndarray]) -> Path:
+    """Write a table with astropy alone; it pads texts, swaps bytes and compresses on its own."""
+    formats = {"i4": "J", "i8": "K", "f4": "E", "f8": "D", "S20": "20A", "S5": "5A", "b1": "L"}
+    columns = []
+    for name, array in values.items():
+        form = formats[array.dtype.str.lstrip("<>|=")]
+        form = f"{array.shape[1]}{form}" if array.ndim == 2 else form
+        columns.append(fits.Column(name, form, unit="mag" if name.startswith("MODEL_MAG_") else None, array=array))
+    fits.HDUList([fits.PrimaryHDU(), fits.BinTableHDU.from_columns(columns)]).writeto(path)
+    return path
+
+
+def write_pair(folder: Path, members=None, clusters=None, ending=".fits.gz") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / f"my_members{ending}", members or member_values())
+    write(folder / f"my_catalog{ending}", clusters or cluster_values())
+    return folder
+
+
+def prepared(folder: Path, out: Path) -> Path:
+    prepare(fetch(RedmapperSettings(source="folder", folder=str(folder)), folder), out)
+    return out
+
+
+# What goes through
+
+
+@pytest.mark.parametrize("ending", [".fits", ".fits.gz", ".fit"])
+def test_tables_made_by_other_hands(tmp_path, ending):
+    members = member_values()
+    # A column that nobody knows, lower case names, another order.
+    members = {"surprise": np.full(11, b"abc", "S5"), "flag": np.arange(11) % 2 == 0} | {
+        name.lower(): values for name, values in reversed(members.items())
+    }
+    out = prepared(write_pair(tmp_path / "mine", members, ending=ending), tmp_path / "out")
+    table = pq.read_table(out / "members.parquet")
+    for name in MEMBER_COLUMNS:
+        expected = members[name.lower()]
+        if name == "Z_SPEC":
+            assert table[name].null_count == 6
+            assert np.array_equal(table[name].to_numpy(), np.where(expected == -1, np.nan, expected), equal_nan=True)
+        else:
+            assert np.array_equal(table[name].to_numpy(), expected)
+            assert table[name].type == {"i": "int32", "f": "float", "d": "double", "l": "int64"}[expected.dtype.char]
+    assert table["SURPRISE"].to_pylist() == ["abc"] * 11
+    assert table["FLAG"].to_pylist() == (np.arange(11) % 2 == 0).tolist()
+    assert table.field("MODEL_MAG_G").metadata == {b"unit": b"mag"}
+    about = json.loads(table.schema.metadata[b"equiset"])
+    assert about["file"] == f"my_members{ending}"
+    features, offsets = np.load(out / "features.npy"), np.load(out / "offsets.npy")
+    assert offsets.tolist() == [0, 3, 4, 9, 11]
+    assert np.array_equal(features, np.stack([members[name.lower()].astype(np.float32) for name in FEATURES], 1))
+    clusters = pq.read_table(out / "clusters.parquet")
+    assert clusters["NAME"].to_pylist() == ["RMJ2", "RMJ5", "RMJ9", "RMJ11"]
+    assert clusters["MEMBERS"].to_pylist() == list(SIZES)
+    spectra = ~np.isnan(np.load(out / "z_spec.npy"))
+    assert clusters["SPECTROSCOPIC"].to_pylist() == [int(part.sum()) for part in np.split(spectra, offsets[1:-1])]
+    store = read_json(out / "store.json")
+    assert (store["real"], store["clusters"], store["members"], store["spectroscopic"]) == (False, 4, 11, 5)
+    assert "user data" in store["description"]
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8), block=st.integers(1, 12), shuffled=st.booleans())
+def test_row_groups_hold_whole_clusters_in_any_order(tmp_path_factory, sizes, block, shuffled):
+    folder = tmp_path_factory.mktemp("any")
+    ids = 3 * np.arange(len(sizes)) + 1
+    members = member_values(sizes, ids)
+    members["Z_SPEC"][:] = 0.25
+    order = np.random.default_rng(len(sizes)).permutation(sum(sizes)) if shuffled else np.arange(sum(sizes))
+    path = write(folder / "members.fits", {name: values[order] for name, values in members.items()})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalogue, "_BLOCK", block)
+        counts = catalogue.convert_members(path, ids, folder, {})
+    assert counts.members.tolist() == sizes
+    file = pq.ParquetFile(folder / "members.parquet")
+    seen = [set(file.read_row_group(at, ["ID"])["ID"].to_pylist()) for at in range(file.num_row_groups)]
+    assert sum(map(len, seen)) == len(set().union(*seen)) == len(sizes)
+    expected = order[np.argsort(members["ID"][order], kind="stable")]
+    assert np.array_equal(file.read(["OBJID"])["OBJID"].to_numpy(), members["OBJID"][expected])
+    assert np.array_equal(np.load(folder / "features.npy")[:, 0], members["RA"][expected].astype(np.float32))
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *("features.npy", "members.fits", "members.parquet", "z_spec.npy")
+    ]
+
+
+def test_magnitudes_that_were_not_measured_become_null(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(catalogue, "_MOST_UNMEASURED", 0.2)
+    members = member_values()
+    members["MODEL_MAG_U"][3], members["MODEL_MAGERR_U"][4] = -9999, np.nan
+    out = prepared(write_pair(tmp_path / "mine", members), tmp_path / "out")
+    assert read_json(out / "store.json")["unmeasured"] == {"MODEL_MAG_U": 1, "MODEL_MAGERR_U": 1}
+    features = np.load(out / "features.npy")
+    assert np.isnan(features).sum() == 2
+    assert np.isnan(features[3, FEATURES.index("MODEL_MAG_U")])
+    assert "not measured" in caplog.text
+
+
+def test_unsigned_scaled_and_null_columns(tmp_path):
+    table = fits.BinTableHDU.from_columns(
+        [
+            fits.Column("BIG", "J", array=np.array([0, 2**32 - 1], np.uint32), bzero=2**31),
+            fits.Column("HALVES", "E", array=np.array([1, 3], np.float32)),
+            fits.Column("HOLES", "J", array=np.array([7, -99]), null=-99),
+            fits.Column("COMPLEX", "C", array=np.array([1j, 2j])),
+        ]
+    )
+    table.header["TSCAL2"] = 0.5
+    table.writeto(tmp_path / "table.fits")
+    with open_table(tmp_path / "table.fits") as opened:
+        (rows,) = opened.blocks()
+        arrow = catalogue._arrow(opened, rows, None)
+    assert arrow.to_pydict() == {"BIG": [0, 2**32 - 1], "HALVES": [0.5, 1.5], "HOLES": [7, None]}
+
+
+def test_same_files_same_bytes(tmp_path):
+    write_pair(tmp_path / "mine")
+    first, second = (prepared(tmp_path / "mine", tmp_path / name) for name in ("one", "two"))
+    for path in first.iterdir():
+        assert path.read_bytes() == (second / path.name).read_bytes()
+
+
+# What does not
+
+
+def changed(**changes):
+    return member_values() | changes
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        (changed(Z_SPEC=np.full(11, -1, np.float32)), "holds no spectroscopic redshift"),
+        (
+            changed(ID=np.repeat(IDS, (3, 1, 5, 2)).astype(np.int32) + 1),
+            "holds members of the cluster 3, which the catalogue",
+        ),
+        (changed(ID=np.repeat(IDS[:3], (3, 1, 7)).astype(np.int32)), "holds no member of 1 clusters .* such as 11"),
+        (changed(DEC=np.full(11, 91.0)), "holds a DEC outside of -90 to 90"),
+        (changed(P=np.full(11, np.nan, np.float32)), "holds a P outside"),
+        (changed(Z_SPEC=np.full(11, -0.5, np.float32)), "holds a Z_SPEC outside"),
+        (changed(MODEL_MAG_R=np.full(11, np.inf, np.float32)), "lacks 11 of 11 values of MODEL_MAG_R"),
+        (changed(ID=np.full(11, b"a", "S5")), "has a column ID of the form .* expected an integer"),
+        (changed(P=np.zeros((11, 2), np.float32)), "has a column P of the form .* expected a number"),
+        ({name: v for name, v in member_values().items() if name != "Z_SPEC"}, "lacks the column Z_SPEC"),
+        ({name: v for name, v in member_values().items() if name not in ("P", "R")}, "lacks the columns R, P"),
+        ({name: v[:0] for name, v in member_values().items()}, "holds no member"),
+    ],
+)
+def test_members_that_are_wrong(tmp_path, members, message):
+    write_pair(tmp_path / "mine", members)
+    with pytest.raises(EquisetError, match=rf"my_members\.fits\.gz {message}") as caught:
+        prepared(tmp_path / "mine", tmp_path / "out")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "message"),
+    [
+        (cluster_values() | {"ID": np.array([2, 5, 5, 11], np.int32)}, "holds the cluster 5 twice"),
+        (cluster_values() | {"Z_LAMBDA": np.full(4, -1, np.float32)}, "Z_LAMBDA that is no redshift"),
+        (cluster_values() | {"P_CEN": np.zeros((4, 3), np.float32)}, "expected 5 numbers"),
+        ({name: v for name, v in cluster_values().items() if name != "LAMBDA"}, "lacks the column LAMBDA"),
+        ({name: v[:0] for name, v in cluster_values().items()}, "holds no cluster"),
+    ],
+)
+def test_catalogues_that_are_wrong(tmp_path, clusters, message):
+    write_pair(tmp_path / "mine", clusters=clusters)
+    with pytest.raises(EquisetError, match=message):
+        prepared(tmp_path / "mine", tmp_path / "out")
+
+
+def read(path: Path) -> int:
+    with open_table(path) as table:
+        return sum(len(block) for block in table.blocks(4))
+
+
+@pytest.mark.parametrize("keep", [0, 100, 2879, 2880, 5000, -3000, -10, -1])
+def test_files_that_end_too_early(tmp_path, keep):
+    whole = write(tmp_path / "whole.fits", member_values()).read_bytes()
+    assert read(tmp_path / "whole.fits") == 11
+    short = tmp_path / "short.fits"
+    short.write_bytes(whole[:keep])
+    if len(whole[:keep]) >= len(whole) - 1000:
+        assert read(short) == 11  # only the padding behind the last row is gone
+    else:
+        with pytest.raises(EquisetError, match=r"short\.fits .*(cut off|not a FITS|no binary table)"):
+            read(short)
+    packed = gzip.compress(whole)
+    path = tmp_path / "short.fits.gz"
+    path.write_bytes(packed[: keep * len(packed) // len(whole) if keep > 0 else keep])
+    with pytest.raises(EquisetError, match=r"short\.fits\.gz is (cut off|not a gzip)"):
+        read(path)
+
+
+def test_damaged_files(tmp_path):
+    whole = write(tmp_path / "whole.fits", member_values()).read_bytes()
+    packed = bytearray(gzip.compress(whole))
+    packed[-6] ^= 1  # of the checksum
+    for name, content, message in (
+        ("a.fits.gz", bytes(packed), "is damaged"),
+        ("b.fits.gz", whole, "is not a gzip file, despite its name"),
+        ("c.fits", b"<html>" * 1000, "is not a FITS file"),
+        ("d.fits", whole[:2880], "holds no binary table"),
+        ("e.fits", whole.replace(b"TFORM1  = 'J", b"TFORM1  = 'K"), "contradicts"),
+        ("f.fits", whole.replace(b"TFORM4  = 'E", b"TFORM4  = 'Y"), "no column has the form"),
+        ("g.fits", whole.replace(b"TTYPE3  = 'DEC", b"TTYPE3  = 'RA "), "two columns of one name"),
+        ("h.fits", whole.replace(b"NAXIS2  =                   11", b"NAXIS2  =         999999999999"), "can hold"),
+        ("i.fits", whole.replace(b"NAXIS2  =                   11", b"NAXIS2  =                  -11"), "contradicts"),
+    ):
+        assert content != whole or name == "b.fits.gz", name
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(EquisetError, match=message):
+            read(tmp_path / name)
+    with pytest.raises(EquisetError, match=r"absent\.fits cannot be read: No such file"):
+        read(tmp_path / "absent.fits")
+
+
+# Sources
+
+
+def test_folder_faults(tmp_path):
+    with pytest.raises(EquisetError, match=r"datasets\.redmapper\.folder: there is no folder"):
+        fetch(RedmapperSettings(source="folder", folder=str(tmp_path / "absent")), tmp_path)
+    with pytest.raises(EquisetError, match=r"lacks redmapper_dr8_public_v6\.3_catalog\.fits\.gz"):
+        fetch(RedmapperSettings(source="folder", folder=str(tmp_path)), tmp_path)
+    write_pair(tmp_path)
+    write(tmp_path / "other_members.fits", member_values())
+    with pytest.raises(EquisetError, match="holds several files that may be redmapper_dr8_public"):
+        fetch(RedmapperSettings(source="folder", folder=str(tmp_path)), tmp_path)
+    with pytest.raises(ValueError, match=r"datasets\.redmapper\.folder must name"):
+        RedmapperSettings(source="folder")
+
+
+def serve(web, folder: Path) -> str:
+    write_pair(folder)
+    for role, kind in (("catalogue", "catalog"), ("members", "members")):
+        web.answers[f"/v6.3/{FILES[role]}"] = [web.body((folder / f"my_{kind}.fits.gz").read_bytes())]
+    return web.url("/v6.3/")
+
+
+def test_download_records_its_checksums(web, tmp_path, monkeypatch):
+    monkeypatch.setattr(redmapper, "CLUSTERS", 4)
+    monkeypatch.setattr(redmapper, "MEMBERS", 11)
+    settings = RedmapperSettings(mirrors=[web.url("/gone"), serve(web, tmp_path / "served")])
+    manifest = fetch(settings, tmp_path / "cache")
+    assert manifest["real"]
+    assert manifest["files"]["members"]["origin"].startswith(web.url("/v6.3/"))
+    asked = len(web.requests)
+    assert fetch(settings, tmp_path / "cache") == manifest
+    assert len(web.requests) == asked
+    # A damaged copy is noticed by the recorded checksum, and brought again.
+    Path(manifest["files"]["members"]["path"]).write_bytes(b"damaged")
+    assert fetch(settings, tmp_path / "cache") == manifest
+    assert len(web.requests) > asked
+
+
+def test_download_of_something_else_is_refused(web, tmp_path):
+    with pytest.raises(EquisetError, match="these files hold 4 clusters and 11 members, not 26111 and 1703685"):
+        fetch(RedmapperSettings(mirrors=[serve(web, tmp_path / "served")]), tmp_path / "cache")
+    assert not list((tmp_path / "cache").rglob("*.gz"))
+    with pytest.raises(EquisetError, match=r"source: twin"):
+        fetch(RedmapperSettings(mirrors=[web.url("/gone")]), tmp_path / "empty")
+
+
+def test_prepare_notices_changes(tmp_path):
+    write_pair(tmp_path)
+    manifest = fetch(RedmapperSettings(source="folder", folder=str(tmp_path)), tmp_path)
+    (tmp_path / "my_members.fits.gz").write_bytes(b"")
+    with pytest.raises(EquisetError, match="has changed since"):
+        prepare(manifest, tmp_path / "out")
+    with pytest.raises(EquisetError, match="the manifest is"):
+        prepare({"dataset": "mnist"}, tmp_path / "out")

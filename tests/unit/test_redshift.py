@@ -1,0 +1,233 @@
+"""Splits that leak nothing, networks, and the measures of the redshifts."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equiset.data.catalogue import FEATURES
+from equiset.errors import EquisetError
+from equiset.experiments.redshift.measures import interval, measure, relative_error, resample
+from equiset.experiments.redshift.sets import choose_test, make_sets, shared_rows
+from equiset.experiments.redshift.settings import RedshiftSets, RedshiftVariant
+from equiset.experiments.redshift.task import Task
+from equiset.files import read_json, write_json
+from equiset.sets import PackedSets
+
+TRAINING = {"epochs": 1, "batch_size": 4, "optimizer": {"learning_rate": 0.001}}
+CPU = torch.device("cpu")
+
+
+def variant(model="set", **changes):
+    values = {"sets": "clusters", "training": TRAINING, "model": model, "channels": [8, 8], "dropout": 0.5}
+    return RedshiftVariant.model_validate(values | changes)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Twenty clusters; the last galaxy of each is the first of the next."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "store"
+    folder.mkdir()
+    sizes = rng.integers(3, 9, 20)
+    n = int(sizes.sum())
+    ends = np.cumsum(sizes)
+    objid = np.arange(n)
+    objid[ends[:-1]] = objid[ends[:-1] - 1]
+    z_spec = np.where(rng.random(n) < 0.4, rng.uniform(0.1, 0.5, n), np.nan).astype(np.float32)
+    features = rng.normal(5, 3, (n, len(FEATURES))).astype(np.float32)
+    features[:, 0] = np.arange(n)
+    np.save(folder / "features.npy", features)
+    np.save(folder / "z_spec.npy", z_spec)
+    np.save(folder / "offsets.npy", np.concatenate([[0], ends]))
+    pq.write_table(pa.table({"OBJID": objid}), folder / "members.parquet")
+    centres = list(rng.random((20, 5)).astype(np.float32))
+    table = {"ID": np.arange(20) * 2, "P_CEN": centres, "Z_LAMBDA": rng.random(20).astype(np.float32)}
+    pq.write_table(pa.table(table), folder / "clusters.parquet")
+    about = {"dataset": "redmapper", "source": "folder", "real": False, "description": "noise", "digest": "0" * 64}
+    write_json(folder / "store.json", about | {"features": list(FEATURES)})
+    return folder
+
+
+def draw(store, folder, seed=0, share=0.3):
+    make_sets(RedshiftSets(test_share=share), seed, store, folder)
+    return folder
+
+
+def rows_of(store, sets):
+    offsets = np.load(store / "offsets.npy")
+    is_test = (pd.read_parquet(sets / "clusters.parquet")["split"] == "test").to_numpy()
+    return np.repeat(is_test, np.diff(offsets))
+
+
+# Nothing leaks
+
+
+def test_no_galaxy_is_on_both_sides(store, tmp_path):
+    sets = draw(store, tmp_path / "sets")
+    objid = pq.read_table(store / "members.parquet")["OBJID"].to_numpy()
+    is_test, removed = rows_of(store, sets), np.load(sets / "removed.npy")
+    trains = ~is_test
+    assert set(objid[trains]) & set(objid[is_test])
+    trains[removed] = False
+    assert not set(objid[trains]) & set(objid[is_test])
+    assert not is_test[removed].any()
+    about = read_json(sets / "sets.json")
+    assert about["removed_members"] == len(removed) > 0
+    assert about["train_members"] == trains.sum()
+    for model in ("set", "mlp"):
+        task = Task(variant(model), store, sets, CPU)
+        assert trains[task.splits["train"].numbers].all()
+        assert is_test[task.splits["test"].numbers].all()
+        # The first feature of the fixture is the number of the row: what networks are really given.
+        seen = np.concatenate([_first_feature(task, batch) for batch in task.train_batches(torch.Generator())])
+        assert sorted(seen) == task.splits["train"].numbers.tolist()
+
+
+def _first_feature(task, batch):
+    x = batch[0].rows if isinstance(batch[0], PackedSets) else batch[0]
+    return np.rint(x.numpy()[:, 0] * task.scale[0] + task.shift[0]).astype(int)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=30))
+def test_shared_rows_are_those_of_training_whose_galaxy_is_tested(pairs):
+    objid, tested = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+    expected = [at for at, (one, test) in enumerate(pairs) if not test and one in {o for o, t in pairs if t}]
+    assert shared_rows(objid, tested).tolist() == expected
+
+
+def test_scales_do_not_know_the_test_side(store, tmp_path):
+    before = read_json(draw(store, tmp_path / "before") / "sets.json")
+    hidden = rows_of(store, tmp_path / "before")
+    hidden[np.load(tmp_path / "before" / "removed.npy")] = True
+    for name in ("features", "z_spec"):
+        values = np.load(store / f"{name}.npy")
+        known = ~np.isnan(values)
+        values[hidden] = np.where(known[hidden], 1000, np.nan)
+        np.save(store / f"{name}.npy", values)
+    after = read_json(draw(store, tmp_path / "after") / "sets.json")
+    assert before["scales"] == after["scales"]
+    features = np.load(store / "features.npy")[~hidden].astype(np.float64)
+    assert [before["scales"][name][0] for name in FEATURES] == pytest.approx(features.mean(0))
+    assert [before["scales"][name][1] for name in FEATURES] == pytest.approx(features.std(0))
+
+
+def test_split_is_by_cluster_exact_and_repeatable(store, tmp_path):
+    assert choose_test(26_111, 0.1, 0).sum() == 2611
+    assert (choose_test(50, 0.1, 0) == choose_test(50, 0.1, 0)).all()
+    assert (choose_test(50, 0.1, 0) != choose_test(50, 0.1, 1)).any()
+    first, second = draw(store, tmp_path / "one"), draw(store, tmp_path / "two")
+    assert read_json(first / "sets.json") == read_json(second / "sets.json")
+    assert read_json(draw(store, tmp_path / "three", seed=1) / "sets.json")["digest"] != read_json(first / "sets.json")
+
+
+def test_splits_without_redshifts_are_refused(store, tmp_path):
+    np.save(store / "z_spec.npy", np.full_like(np.load(store / "z_spec.npy"), np.nan))
+    with pytest.raises(EquisetError, match="take more clusters"):
+        draw(store, tmp_path / "sets")
+
+
+# Networks
+
+
+def test_batches_are_whole_clusters_in_standard_units(store, tmp_path):
+    sets = draw(store, tmp_path / "sets")
+    task = Task(variant(), store, sets, CPU)
+    batches = list(task.train_batches(torch.Generator().manual_seed(0)))
+    rows = torch.cat([x.rows for x, _ in batches])
+    assert len(rows) == len(task.splits["train"].numbers)
+    assert all(len(x) <= 4 for x, _ in batches)
+    for x, z in batches:
+        assert all((~part.isnan()).any() for part in z.split(x.sizes.tolist()))
+    other = list(task.train_batches(torch.Generator().manual_seed(1)))
+    assert not torch.equal(batches[0][0].rows[:3], other[0][0].rows[:3])
+
+
+def test_values_that_are_missing_become_the_mean(store, tmp_path):
+    features = np.load(store / "features.npy")
+    features[:, 3] = np.nan
+    features[0, 3] = features[-1, 3] = 7.0
+    np.save(store / "features.npy", features)
+    task = Task(variant(), store, draw(store, tmp_path / "sets"), CPU)
+    x, _ = next(task.train_batches(torch.Generator()))
+    assert x.rows.isfinite().all()
+
+
+@pytest.mark.parametrize("features", ["columns", "footnote"])
+@pytest.mark.parametrize("model", ["set", "mlp"])
+def test_both_readings_have_17_features_and_models_equal_parameters(store, tmp_path, model, features):
+    sets = draw(store, tmp_path / "sets")
+    task = Task(variant(model, features=features), store, sets, CPU)
+    assert len(task.names) == 17
+    assert not {"Z_SPEC", "Z_LAMBDA", "THETA_I", "THETA_R"} & set(task.names)
+    network = task.build_model().eval()
+    assert sum(p.numel() for p in network.parameters()) == 17 * 8 + 8 + 8 * 8 + 8 + 8 + 1
+    table = task.predict(network)
+    z_spec, is_test = np.load(store / "z_spec.npy"), rows_of(store, sets)
+    assert table["row"].tolist() == np.flatnonzero(is_test & ~np.isnan(z_spec)).tolist()
+    assert (table["z_spec"] == z_spec[table["row"]]).all()
+    clusters = pq.read_table(store / "clusters.parquet").to_pandas().set_index("ID")
+    assert (table["z_catalogue"].to_numpy() == clusters["Z_LAMBDA"].loc[table["cluster"]].to_numpy()).all()
+    if features == "footnote":
+        x, _ = next(task.validation_batches())
+        values = (x.rows if model == "set" else x).numpy()[:, -5:] * task.scale[-5:] + task.shift[-5:]
+        host = int(task._cluster_of(task.splits["test"].numbers[:1])[0])
+        assert np.allclose(values[0], pq.read_table(store / "clusters.parquet")["P_CEN"][host].as_py(), atol=1e-5)
+
+
+def test_members_without_a_redshift_shape_the_estimate_but_not_the_loss(store, tmp_path):
+    task = Task(variant(dropout=0.0), store, draw(store, tmp_path / "sets"), CPU)
+    torch.manual_seed(0)
+    network = task.build_model().eval()
+    x, z = next(task.train_batches(torch.Generator()))
+    known = ~z.isnan()
+    loss, sums = task.loss(network, (x, z))
+    assert torch.allclose(loss, (network(x)[known] - z[known]).square().mean())
+    assert sums["sets"] == known.sum()
+    moved = x.rows.clone()
+    moved[~known] += 5
+    assert not torch.allclose(task.loss(network, (x.with_rows(moved), z))[0], loss)
+
+
+def test_target_units_give_the_same_redshift(store, tmp_path):
+    task = Task(variant(target="standardised"), store, draw(store, tmp_path / "sets"), CPU)
+    torch.manual_seed(0)
+    network = task.build_model().eval()
+    with torch.no_grad():
+        network.layers[-1].weight.zero_()
+        network.layers[-1].bias.zero_()
+    mean = read_json(tmp_path / "sets" / "sets.json")["scales"]["Z_SPEC"][0]
+    assert task.predict(network)["z"].to_numpy() == pytest.approx(mean)
+
+
+# Measures
+
+
+def test_measures():
+    error = relative_error(np.array([1.0, 1.0, 1.0, 1.0]), np.array([1.0, 1.1, 0.98, 2.0]))
+    found = measure(error)
+    assert found["scatter"] == pytest.approx((0 + 0.05 + 0.01 + 0.5) / 4)
+    assert found["bias"] == pytest.approx((0 + 0.05 - 0.01 + 0.5) / 4)
+    assert found["outliers"] == 0.25
+    assert measure(np.array([-0.01, 0.0, 0.01]))["nmad"] == pytest.approx(0.014826)
+
+
+def test_intervals_are_over_clusters():
+    rng = np.random.default_rng(0)
+    shift = rng.normal(0, 0.05, 100)
+    error = np.repeat(shift, 10)
+    drawn = resample({"a": error, "b": -error}, np.repeat(np.arange(100), 10), 400)
+    low, high = interval(drawn["a"]["bias"])
+    assert low < error.mean() < high
+    # Galaxies that share an error count once: the interval is that of 100 clusters, not of 1000 galaxies.
+    assert high - low == pytest.approx(4 * shift.std() / 10, rel=0.2)
+    assert drawn["a"]["scatter"] == pytest.approx(drawn["b"]["scatter"])
+    alone = resample({"a": np.array([0.1, 0.1])}, np.array([7, 7]), 10)["a"]
+    assert {name: set(np.round(values, 12)) for name, values in alone.items()} == {
+        **{"scatter": {0.1}, "bias": {0.1}, "outliers": {0.0}, "nmad": {0.0}}
+    }
