@@ -262,6 +262,12 @@ def test_damaged_files(tmp_path):
         read(tmp_path / "absent.fits")
 
 
+def test_faults_of_the_caller_are_not_blamed_on_the_file(tmp_path):
+    path = write(tmp_path / "whole.fits", member_values())
+    with pytest.raises(OSError, match="no space"), open_table(path):
+        raise OSError("no space")
+
+
 # Sources
 
 

@@ -102,3 +102,11 @@ def test_same_seed_same_bytes_and_never_taken_for_real(tmp_path):
     assert "simulated" in manifests[0]["description"]
     again = RedmapperSettings(source="folder", folder=str(tmp_path / "one" / "redmapper-twin-30-3"))
     assert not fetch(again, tmp_path)["real"]
+
+
+def test_plain_and_compressed_files_hold_the_same(tmp_path):
+    for ending in (".fits", ".fits.gz"):
+        write(tmp_path / f"catalogue{ending}", tmp_path / f"members{ending}", 20, seed=0)
+    for name in ("catalogue", "members"):
+        plain, packed = (fits.getdata(tmp_path / f"{name}{ending}") for ending in (".fits", ".fits.gz"))
+        assert plain.tobytes() == packed.tobytes()

@@ -11,7 +11,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -94,22 +94,30 @@ class FitsTable:
 def open_table(path: str | Path) -> Iterator[FitsTable]:
     """Open the first binary table of a FITS file."""
     path = Path(path)
-    with _plain_faults(path), path.open("rb") as file:
-        size = path.stat().st_size
-        compressed = file.read(2) == _GZIP
-        file.seek(0)
-        if path.suffix == ".gz" and not compressed:
-            raise _fault(path, "is not a gzip file, despite its name")
-        stream = gzip.GzipFile(fileobj=file) if compressed else file
-        room = size * _BEST_RATIO if compressed else size
-        header = _read_header(path, stream, first=True)
-        while str(header.get("XTENSION", "")).strip() != "BINTABLE":
-            _skip(path, stream, _data_bytes(path, header), room)
-            header = _read_header(path, stream)
-        table = _describe(path, header, stream)
-        if table.rows * table.dtype.itemsize > room:
-            raise _fault(path, f"announces {table.rows} rows, more than it can hold: cut off or damaged")
+    with ExitStack() as closing:
+        # Around the opening alone: what fails while the caller works on the table is not the file's fault.
+        with _plain_faults(path):
+            file = closing.enter_context(path.open("rb"))
+            table = _open(path, file)
         yield table
+
+
+def _open(path: Path, file: BinaryIO) -> FitsTable:
+    size = path.stat().st_size
+    compressed = file.read(2) == _GZIP
+    file.seek(0)
+    if path.suffix == ".gz" and not compressed:
+        raise _fault(path, "is not a gzip file, despite its name")
+    stream = gzip.GzipFile(fileobj=file) if compressed else file
+    room = size * _BEST_RATIO if compressed else size
+    header = _read_header(path, stream, first=True)
+    while str(header.get("XTENSION", "")).strip() != "BINTABLE":
+        _skip(path, stream, _data_bytes(path, header), room)
+        header = _read_header(path, stream)
+    table = _describe(path, header, stream)
+    if table.rows * table.dtype.itemsize > room:
+        raise _fault(path, f"announces {table.rows} rows, more than it can hold: cut off or damaged")
+    return table
 
 
 def _read_header(path: Path, stream: BinaryIO, first: bool = False) -> fits.Header:

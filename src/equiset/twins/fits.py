@@ -4,6 +4,7 @@ import gzip
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from astropy.io import fits
@@ -25,15 +26,18 @@ def write_table(
         if name in units:
             header.set(f"TUNIT{number}", units[name], after=f"TFORM{number}")
     header["ORIGIN"] = (ORIGIN, "simulated, not observed")
-    with atomic_path(path) as partial, partial.open("wb") as file:
-        packed = gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=file, mtime=0)
-        with packed if path.suffix == ".gz" else nullcontext(file) as stream:
-            stream.write(fits.PrimaryHDU().header.tostring().encode())
-            stream.write(header.tostring().encode())
-            written = 0
-            for block in blocks:
-                stream.write(block.tobytes())
-                written += len(block)
-            if written != rows:
-                raise ValueError(f"{path.name} was to have {rows} rows, but {written} came")
-            stream.write(b"\0" * (-rows * dtype.itemsize % 2880))
+    pack = _packed if path.suffix == ".gz" else nullcontext
+    with atomic_path(path) as partial, partial.open("wb") as file, pack(file) as stream:
+        stream.write(fits.PrimaryHDU().header.tostring().encode())
+        stream.write(header.tostring().encode())
+        written = 0
+        for block in blocks:
+            stream.write(block.tobytes())
+            written += len(block)
+        if written != rows:
+            raise ValueError(f"{path.name} was to have {rows} rows, but {written} came")
+        stream.write(b"\0" * (-rows * dtype.itemsize % 2880))
+
+
+def _packed(file: BinaryIO) -> gzip.GzipFile:
+    return gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=file, mtime=0)

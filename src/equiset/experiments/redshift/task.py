@@ -77,8 +77,9 @@ class Task:
         clusters = pq.read_table(store / "clusters.parquet", columns=["P_CEN"])
         self.centres = np.stack(clusters["P_CEN"].to_numpy(zero_copy_only=False)).astype(np.float32)
         about = read_json(sets / "sets.json")
-        self.names = _feature_names(settings, about["scales"])
         columns = read_json(store / "store.json")["features"]
+        centres = [f"P_CEN_{at}" for at in range(self.centres.shape[1])]
+        self.names = columns if settings.features == "columns" else [*FOOTNOTE, *centres]
         self.columns = [columns.index(name) for name in self.names if name in columns]
         shift, scale = np.array([about["scales"][name] for name in self.names], np.float32).T
         self.shift, self.scale = shift, scale
@@ -161,10 +162,3 @@ class Task:
         host = self._cluster_of(table["row"].to_numpy())
         table.insert(0, "cluster", clusters["ID"].to_numpy()[host])
         return table.assign(z_catalogue=clusters["Z_LAMBDA"].to_numpy()[host])
-
-
-def _feature_names(settings: RedshiftVariant, scales: dict[str, list[float]]) -> list[str]:
-    centres = [name for name in scales if name.startswith("P_CEN_")]
-    if settings.features == "footnote":
-        return [*FOOTNOTE, *centres]
-    return [name for name in scales if name not in centres and name != "Z_SPEC"]
