@@ -104,9 +104,10 @@ def _convert(
                 writer = writer or pq.ParquetWriter(
                     folder / "members.parquet",
                     part.schema,
-                    # Floats of measurements hardly repeat: a dictionary of them costs time and space.
+                    # Measurements hardly repeat: dictionaries would take time and space, and compression would make
+                    # the file 7 % smaller for twice the time.
                     use_dictionary=["ID"],
-                    compression="lz4",
+                    compression="none",
                 )
                 _count(path, part, counts)
                 matrix = np.stack([_floats(part[name]) for name in FEATURES], 1)

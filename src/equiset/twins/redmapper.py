@@ -58,7 +58,7 @@ _SEQUENCE = (
     (0.3028, 0.3317, 0.3293, 0.3644, 0.4152, 0.4790),
 )
 _WIDTH = np.array([0.09, 0.025, 0.017, 0.020])
-_AGE_SPREAD = 0.018  # in redshift
+_AGE_SPREAD = 0.02  # in redshift
 
 # Errors: noise of the sky and of the photons at magnitude 20, and how much both vary; SDSS's softening of magnitudes.
 _SKY_NOISE = np.array([0.0581, 0.0197, 0.0269, 0.0412, 0.1674])
@@ -163,7 +163,7 @@ def _draw_block(sky: dict[str, np.ndarray], rng: np.random.Generator, first: int
     p = rng.beta(1.3 * mean / (1 - mean), 1.3)
     belongs = rng.random(n) < p
     speed = 700 * radius * rng.standard_normal(n)  # km/s, larger in richer clusters
-    before_or_behind = 0.043 * rng.laplace(size=n)
+    before_or_behind = 0.038 * rng.laplace(size=n)
     z = z_host + (1 + z_host) * np.where(belongs, speed / _KM_S, before_or_behind)
     z = z.clip(0.03, 0.8)
 
