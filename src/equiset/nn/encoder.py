@@ -89,8 +89,8 @@ class SetEncoder(nn.Module):
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (values, *parameters)):
             return _WinningRows.apply(values, layout, curve, *parameters)
         with torch.no_grad():
-            folded = _fold(curve, parameters)
-            return torch.cat([_climb(chunk, curve, folded, keep=False)[0] for chunk in _chunks(values, layout, folded)])
+            climb = _Climb(curve, parameters)
+            return torch.cat([climb(chunk)[0] for chunk in climb.chunks(values, layout)])
 
     def plain(self, sets: Tensor | PackedSets) -> Tensor:
         """Do the same layer by layer, over all members, with derivatives of any order."""
@@ -168,49 +168,52 @@ class _Chunk(NamedTuple):
         return torch.searchsorted(ends, places, right=True)
 
 
-def _chunks(values: Tensor, layout: Layout | None, folded: list[tuple[Tensor, Tensor]]) -> Iterator[_Chunk]:
-    """Cut the sets into chunks that are worked on together."""
-    rows = values.detach().reshape(-1, values.shape[-1])
-    sizes = [values.shape[1]] * values.shape[0] if layout is None else layout.host_sizes
-    width = max(max(weight.shape) for weight, _ in folded)
-    limit = _CHUNK_BYTES.get(rows.device.type, _CHUNK_BYTES_ELSEWHERE) // (width * rows.element_size())
-    first = start = 0
-    while first < len(sizes):
-        last, stop = first + 1, start + sizes[first]
-        while last < len(sizes) and last - first < _CHUNK_SETS and stop + sizes[last] - start <= limit:
-            last, stop = last + 1, stop + sizes[last]
-        yield _Chunk(rows[start:stop], start, sizes[first:last])
-        first, start = last, stop
+class _Climb:
+    """The way up through all layers, for some sets at a time."""
 
+    def __init__(self, curve: _Curve, parameters: Sequence[Tensor]) -> None:
+        self.curve = curve
+        self.layers = [*zip(parameters[::2], parameters[1::2], strict=True)]
+        if curve.doubled:
+            # From t - max t of one level, half of h - max h, to the input of `squash` at the next, or to the last z.
+            into, out = [1] + [2] * (len(self.layers) - 1), [-2] * (len(self.layers) - 1) + [1]
+            scales = zip(into, out, self.layers, strict=True)
+            self.layers = [(i * o * weight, o * bias) for i, o, (weight, bias) in scales]
+        self.widths = [self.layers[0][0].shape[1], *(len(bias) for _, bias in self.layers)]
+        self.memory: list[Tensor] = []
 
-def _fold(curve: _Curve, parameters: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
-    """Give weight and bias of each layer such that they lead from t - max t of one level to the input of `squash`."""
-    pairs = [*zip(parameters[::2], parameters[1::2], strict=True)]
-    if not curve.doubled:
-        return pairs
-    into = [1] + [2] * (len(pairs) - 1)
-    out = [-2] * (len(pairs) - 1) + [1]
-    return [(i * o * weight, o * bias) for i, o, (weight, bias) in zip(into, out, pairs, strict=True)]
+    def chunks(self, values: Tensor, layout: Layout | None) -> Iterator[_Chunk]:
+        """Cut the sets into chunks, and set aside the memory for the largest.
 
+        It serves all chunks: freed and taken anew, it would be scattered among the rows that are kept.
+        """
+        rows = values.detach().reshape(-1, values.shape[-1])
+        sizes = [values.shape[1]] * values.shape[0] if layout is None else layout.host_sizes
+        limit = _CHUNK_BYTES.get(rows.device.type, _CHUNK_BYTES_ELSEWHERE) // (max(self.widths) * rows.element_size())
+        limit = min(max(limit, *sizes), len(rows))
+        self.memory = [rows.new_empty(limit, width) for width in self.widths]
+        first = start = 0
+        while first < len(sizes):
+            last, stop = first + 1, start + sizes[first]
+            while last < len(sizes) and last - first < _CHUNK_SETS and stop + sizes[last] - start <= limit:
+                last, stop = last + 1, stop + sizes[last]
+            yield _Chunk(rows[start:stop], start, sizes[first:last])
+            first, start = last, stop
 
-def _climb(
-    chunk: _Chunk, curve: _Curve, folded: list[tuple[Tensor, Tensor]], keep: bool
-) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """Take some sets through all layers: the output, and if they are kept t - max t and max t of each level.
+    def __call__(self, chunk: _Chunk) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Give the output of the sets, and t - max t (until the next call) and max t of each level.
 
-    The last level is z itself, since the maximum of an activation is the activation of the maximum.
-    """
-    below = chunk.rows.clone()
-    belows, tops = [below], [chunk.subtract_max(below)]
-    for number, (weight, bias) in enumerate(folded):
-        below = torch.addmm(bias, below, weight.t())
-        if number + 1 < len(folded):
-            curve.squash(below)
-        top = chunk.subtract_max(below)
-        if keep:
-            belows.append(below)
-            tops.append(top)
-    return curve.whole(top), belows, tops
+        The last level is z itself, since the maximum of an activation is the activation of the maximum.
+        """
+        belows = [memory[: len(chunk.rows)] for memory in self.memory]
+        belows[0].copy_(chunk.rows)
+        tops = [chunk.subtract_max(belows[0])]
+        for number, (weight, bias) in enumerate(self.layers, start=1):
+            torch.addmm(bias, belows[number - 1], weight.t(), out=belows[number])
+            if number < len(self.layers):
+                self.curve.squash(belows[number])
+            tops.append(chunk.subtract_max(belows[number]))
+        return self.curve.whole(tops[-1]), belows, tops
 
 
 def _wins(below: Tensor) -> Tensor:
@@ -223,20 +226,20 @@ class _WinningRows(Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, layout: Layout | None, curve: _Curve, *parameters: Tensor) -> Tensor:
-        folded = _fold(curve, parameters)
+        climb = _Climb(curve, parameters)
         # Nothing below the first level that leads to a wanted gradient has to be kept.
         wanted = [ctx.needs_input_grad[0], *(any(pair) for pair in zip(*[iter(ctx.needs_input_grad[3:])] * 2))]
         ctx.bottom = max(0, wanted.index(True) - 1)
         ctx.curve, ctx.shape, ctx.chunks, outputs, kept = curve, values.shape, [], [], []
-        for chunk in _chunks(values, layout, folded):
-            output, belows, tops = _climb(chunk, curve, folded, keep=True)
+        for chunk in climb.chunks(values, layout):
+            output, belows, tops = climb(chunk)
             outputs.append(output)
             winner = False
-            for level in range(len(folded), ctx.bottom - 1, -1):
+            for level in range(len(climb.layers), ctx.bottom - 1, -1):
                 winner = _wins(belows[level].amax(1)) | winner
                 places = winner.nonzero().squeeze(1)
                 rows = belows[level].index_select(0, places)
-                kept += [places, _wins(rows) if level == len(folded) else rows, tops[level]]
+                kept += [places, _wins(rows) if level == len(climb.layers) else rows, tops[level]]
             ctx.chunks.append(chunk._replace(rows=None))
         output = torch.cat(outputs)
         ctx.save_for_backward(output, *parameters, *kept)
