@@ -1,13 +1,22 @@
 """The whole workflow: everything it promises is there, and nothing is done twice."""
 
+import os
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
+import time
 
 import pandas as pd
 import pytest
+import yaml
 from safetensors.torch import load_file
 
-from equiset.files import digest, digest_json, read_json
+from equiset.config import resolve, run_spec
+from equiset.files import canonical_json, digest, digest_json, read_json
+
+from .conftest import ROOT
 
 RUN = "results/smoke/mnist_sums/runs/IV-N3/seed0"
 
@@ -112,3 +121,38 @@ def test_results_are_equal_bit_for_bit_on_a_rerun(finished):
     assert done.returncode == 0, done.stderr
     assert {name: digest(run / name) for name in names} == before
     pd.testing.assert_frame_equal(pd.read_csv(table).drop(columns="minutes_mean"), numbers, check_exact=True)
+
+
+def test_a_training_killed_in_the_middle_ends_with_the_same_metrics(finished, tmp_path):
+    raw = yaml.safe_load((ROOT / "config.yaml").read_text())
+    change = {"experiments": {"mnist_sums": {"variants": {"IV-N3": {"training": {"epochs": 60}}}}}}
+    spec = canonical_json(run_spec(resolve(raw, "smoke", change), "mnist_sums", "IV-N3", 0))
+    smoke = finished.folder / "results" / "smoke"
+
+    def start(name):
+        command = [sys.executable, "-m", "equiset.stages.train", "--spec", spec, "--threads", "1"]
+        command += ["--store", str(smoke / "data/mnist/store"), "--sets", str(smoke / "mnist_sums/sets/N3/seed0")]
+        command += ["--checkpoints", str(tmp_path / name / "checkpoints"), "--output", str(tmp_path / name / "run")]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+    def finish(name):
+        process = start(name)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        return said
+
+    finish("whole")
+    process = start("killed")
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "killed" / "checkpoints").glob("*.pt")):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    _, said = process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert "epoch 60/60" not in said
+    assert not (tmp_path / "killed" / "run").exists()
+    assert "going on after epoch" in finish("killed")
+    for name in ("metrics.parquet", "weights.safetensors"):
+        assert (tmp_path / "killed" / "run" / name).read_bytes() == (tmp_path / "whole" / "run" / name).read_bytes()
+    assert len(pd.read_parquet(tmp_path / "killed" / "run" / "metrics.parquet")) == 60
