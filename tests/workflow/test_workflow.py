@@ -14,6 +14,7 @@ import yaml
 from safetensors.torch import load_file
 
 from equiset.config import resolve, run_spec
+from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json, digest, digest_json, read_json
 
 from .conftest import ROOT
@@ -66,8 +67,10 @@ def test_mlflow_has_every_run(finished):
     with sqlite3.connect(finished.folder / "results" / "mlflow.db") as database:
         names = [name for (name,) in database.execute("select name from runs order by name")]
     database.close()
-    variants = ("I-N3", "I-N6", "IV-N3")
-    assert names == [*(f"{name}/seed{seed}" for name in variants for seed in (0, 1)), "tables and figures"]
+    config = resolve(yaml.safe_load((finished.folder / "config.yaml").read_text()), "smoke")
+    settings = [config.experiment(name) for name in EXPERIMENTS]
+    runs = [f"{name}/seed{seed}" for one in settings for name in one.running for seed in one.seeds]
+    assert names == sorted([*runs, *("tables and figures" for _ in settings)])
 
 
 def test_a_second_run_has_nothing_to_do(finished):
