@@ -130,8 +130,7 @@ def test_row_groups_hold_whole_clusters_in_any_order(tmp_path_factory, sizes, bl
     ]
 
 
-def test_magnitudes_that_were_not_measured_become_null(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(catalogue, "_MOST_UNMEASURED", 0.2)
+def test_magnitudes_that_were_not_measured_become_null(tmp_path, caplog):
     members = member_values()
     members["MODEL_MAG_U"][3], members["MODEL_MAGERR_U"][4] = -9999, np.nan
     out = prepared(write_pair(tmp_path / "mine", members), tmp_path / "out")

@@ -30,7 +30,7 @@ _LIMITS = {"RA": (0, 360), "DEC": (-90, 90), "R": (0, 100), "P": (0, 1), "P_FREE
 _TOLERANCE = 1e-3  # probabilities are rounded floats
 _MAGNITUDE_LIMITS = (-5, 60)  # what lies outside stands for "not measured"
 _NO_REDSHIFT = -1.0
-_MOST_UNMEASURED = 0.01  # share of a column; a network sees the mean in place of them
+_MOST_UNMEASURED = 0.2  # share of a column; a network sees the mean in place of them
 _LARGEST_CLUSTER = 100_000
 _BLOCK = 2**16  # rows
 

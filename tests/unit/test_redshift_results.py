@@ -1,0 +1,82 @@
+"""Tables and figure of the redshifts, from files as runs leave them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from equiset.experiments.redshift.results import SHOWN, estimates
+from equiset.files import write_json
+from equiset.results.runs import Material
+
+
+def leave_run(folder, variant, seed, model, error, rows=40):
+    """Write what a run leaves: its estimates are off by `error` times 1 + z."""
+    rng = np.random.default_rng(seed)
+    z_spec = rng.uniform(0.12, 0.48, rows).astype(np.float32)
+    row = rng.permutation(1000)[:rows]
+    folder.mkdir(parents=True)
+    settings = {"model": model, "form": "max-norm", "features": "columns", "dropout": 0.5, "target": "redshift"}
+    write_json(
+        folder / "run.json",
+        {
+            "spec": {
+                "variant": variant,
+                "seed": seed,
+                "scale": "demo",
+                "settings": settings | {"training": {"epochs": 3}},
+            },
+            "sets": {"real": False, "data": "made up", "removed_members": 4, "train_members": 96, "seed": seed},
+            "parameters": 1234,
+            "epoch_seconds": [30, 30, 60],
+        },
+    )
+    table = {"cluster": row // 100, "row": row, "z_spec": z_spec}
+    table |= {"z": z_spec + error * (1 + z_spec), "z_catalogue": z_spec - 0.02 * (1 + z_spec)}
+    order = rng.permutation(rows) if model == "mlp" else slice(None)
+    pd.DataFrame(table).iloc[order].to_parquet(folder / "predictions.parquet")
+    return folder
+
+
+@pytest.fixture
+def material(tmp_path):
+    runs = [leave_run(tmp_path / f"set{seed}", "set", seed, "set", 0.01) for seed in (0, 1)]
+    runs += [leave_run(tmp_path / f"mlp{seed}", "mlp", seed, "mlp", -0.03) for seed in (0, 1)]
+    counts = pd.DataFrame({"MEMBERS": [24, 60, 100, 300], "SPECTROSCOPIC": [0, 1, 5, 9]})
+    (tmp_path / "store").mkdir()
+    counts.to_parquet(tmp_path / "store" / "clusters.parquet")
+    return Material(runs, tmp_path / "store", {})
+
+
+def test_numbers_of_the_table(material):
+    table = SHOWN["scatter"](material)
+    numbers = table.numbers.set_index("variant")
+    assert numbers["scatter"].to_dict() == pytest.approx({"set": 0.01, "mlp": 0.03, "catalogue": 0.02}, rel=1e-4)
+    assert numbers["bias"].to_dict() == pytest.approx({"set": 0.01, "mlp": -0.03, "catalogue": -0.02}, rel=1e-4)
+    assert numbers["scatter_minus_catalogue"]["mlp"] == pytest.approx(0.01, rel=1e-3)
+    assert numbers.loc["set", ["scatter_low", "scatter_high"]].to_list() == pytest.approx([0.01, 0.01], rel=1e-4)
+    assert numbers["test_galaxies"].to_list() == [80] * 3
+    assert numbers["paper_scatter"].to_dict() == {"set": "0.023", "mlp": "0.026", "catalogue": "0.025"}
+    assert list(table.shown["Minutes"]) == ["2.0", "2.0", "—"]
+    assert "STAND-IN" in " ".join(table.notes)
+
+
+def test_bins_cover_all_galaxies(material):
+    table = SHOWN["redshift_bins"](material)
+    one = table.numbers[table.numbers["variant"] == "set"]
+    assert one["galaxies"].sum() == 80
+    assert list(one["z_spec_from"]) == [0.1, 0.2, 0.3, 0.4]
+
+
+def test_everything_can_be_written(material, tmp_path):
+    for name, show in SHOWN.items():
+        shown = show(material)
+        for ending in ("png", "pdf") if name == "figure5" else ("csv", "md", "tex"):
+            shown.write(tmp_path / f"{name}.{ending}")
+    assert "0.0100 [0.0100, 0.0100]" in (tmp_path / "scatter.md").read_text()
+    assert (tmp_path / "figure5.png").stat().st_size > 10_000
+
+
+def test_runs_on_other_galaxies_are_not_compared(tmp_path):
+    runs = [leave_run(tmp_path / "a", "set", 0, "set", 0.01), leave_run(tmp_path / "b", "mlp", 1, "mlp", 0.01)]
+    with pytest.raises(ValueError, match="not evaluated on the same galaxies"):
+        estimates(Material(runs, tmp_path, {}).runs)
