@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from equiset.data.catalogue import FEATURES
 from equiset.errors import EquisetError
-from equiset.experiments.redshift.measures import interval, measure, relative_error, resample
 from equiset.experiments.redshift.sets import choose_test, make_sets, shared_rows
 from equiset.experiments.redshift.settings import RedshiftSets, RedshiftVariant
 from equiset.experiments.redshift.task import Task
 from equiset.files import read_json, write_json
+from equiset.results.redshift_measures import interval, measure, relative_error, resample
 from equiset.sets import PackedSets
 
 TRAINING = {"epochs": 1, "batch_size": 4, "optimizer": {"learning_rate": 0.001}}

@@ -165,7 +165,7 @@ def _draw_block(sky: dict[str, np.ndarray], rng: np.random.Generator, first: int
     speed = 700 * radius * rng.standard_normal(n)  # km/s, larger in richer clusters
     before_or_behind = 0.038 * rng.laplace(size=n)
     z = z_host + (1 + z_host) * np.where(belongs, speed / _KM_S, before_or_behind)
-    z = z.clip(0.03, 0.8)
+    z = (np.abs(z - 0.03) + 0.03).clip(max=0.8)
 
     limit = np.minimum(_characteristic_magnitude(z_host) + _DEPTH, _SURVEY_LIMIT)
     i = _characteristic_magnitude(z) + _draw_schechter(limit - _characteristic_magnitude(z), rng)

@@ -6,8 +6,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from equiset.experiments.redshift.measures import NAMES, OUTLIER, RESAMPLES, interval, measure, relative_error, resample
 from equiset.results.figures import BLACK, GREEN, Figure, name_data
+from equiset.results.redshift_measures import NAMES, OUTLIER, RESAMPLES, interval, measure, relative_error, resample
 from equiset.results.runs import Material, Run, what_was_measured
 from equiset.results.tables import Table, spread
 
@@ -69,7 +69,7 @@ def scatter(material: Material) -> Table:
         numbers.append(row)
         shown.append(
             {
-                "Estimate": _title(name, runs),
+                "Estimate": _title(name, runs).removesuffix(", footnote"),
                 "Features": FEATURES[row["features"]] if row["features"] else "—",
                 "Parameters": f"{row['parameters']:,}" if row["parameters"] else "—",
                 "Scatter": _with_interval(found["scatter"], drawn[name]["scatter"]),
