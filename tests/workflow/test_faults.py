@@ -8,6 +8,7 @@ import sys
 import pytest
 
 MANIFEST = "results/smoke/data/mnist/manifest.json"
+STORE = "results/smoke/data/mnist/store"
 
 
 def test_a_typo_in_the_config_is_named_before_anything_runs(project):
@@ -22,7 +23,7 @@ def test_a_typo_in_the_config_is_named_before_anything_runs(project):
 def test_unreachable_mirrors_are_listed_with_the_way_out(project):
     project.edit("datasets", "mnist", "mirrors", value=["http://127.0.0.1:9/mnist/", "http://localhost.invalid/"])
     project.edit("scales", "smoke", "datasets", "mnist", value={"source": "download", "attempts": 1, "timeout_s": 2})
-    done = project.snakemake()
+    done = project.snakemake(MANIFEST)
     assert done.returncode == 1
     assert "http://127.0.0.1:9/mnist/" in done.stderr
     assert "http://localhost.invalid/" in done.stderr
@@ -72,12 +73,12 @@ def test_a_damaged_file_is_named_and_nothing_is_left(project, mnist_files, tmp_p
         (folder / path.name).write_bytes(path.read_bytes())
     damage(folder / file)
     project.edit("scales", "smoke", "datasets", "mnist", value={"source": "folder", "folder": str(folder)})
-    done = project.snakemake()
+    done = project.snakemake(STORE)
     assert done.returncode == 1
     said = [line for line in done.stderr.splitlines() if " ERROR " in line]
     assert len(said) == 1
     assert file in said[0]
     assert words in said[0]
     assert "Traceback" not in done.stderr
-    assert not (project.folder / "results/smoke/data/mnist/store").exists()
+    assert not (project.folder / STORE).exists()
     assert not list((project.folder / "results").rglob("*.partial"))
