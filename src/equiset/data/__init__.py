@@ -19,7 +19,10 @@ from types import ModuleType
 from equiset.errors import EquisetError
 from equiset.settings import Settings, validate
 
-DATASETS = {"mnist": "equiset.data.mnist"}
+DATASETS = {
+    "mnist": "equiset.data.mnist",
+    "modelnet40": "equiset.data.modelnet40",
+}
 
 
 def dataset_module(name: str) -> ModuleType:
