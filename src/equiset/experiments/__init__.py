@@ -11,7 +11,10 @@ A package holds
 from importlib import import_module
 from types import ModuleType
 
-EXPERIMENTS = {"mnist_sums": "equiset.experiments.mnist_sums"}
+EXPERIMENTS = {
+    "mnist_sums": "equiset.experiments.mnist_sums",
+    "point_clouds": "equiset.experiments.point_clouds",
+}
 """Name in the config -> package. Adding an experiment adds one entry."""
 
 
