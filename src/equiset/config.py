@@ -119,9 +119,12 @@ def schema() -> dict[str, Any]:
     described = optional(Config.model_json_schema())
     body = {key: described[key] for key in ("additionalProperties", "properties", "type")}
     for name in EXPERIMENTS:
-        kind = experiment_module(name, "settings").ExperimentSettings
-        described["$defs"][kind.__name__]["properties"]["defaults"] = {
-            "$ref": f"#/$defs/{kind.variant_class().__name__}",
+        # By reference and not by class name: each experiment calls its class `ExperimentSettings`.
+        reference = described["$defs"]["Experiments"]["properties"][name]["$ref"]
+        properties = described["$defs"][reference.removeprefix("#/$defs/")]["properties"]
+        (variant,) = properties["variants"]["patternProperties"].values()
+        properties["defaults"] = {
+            **variant,
             "description": "What every variant has unless it says otherwise.",
         }
     described["$defs"]["PartialConfig"] = body
