@@ -10,7 +10,6 @@ from pydantic import Field, field_validator, model_validator
 
 from equiset.data.archive import unpack
 from equiset.data.download import download
-from equiset.data.meshes import write_store
 from equiset.errors import EquisetError
 from equiset.files import digest
 from equiset.settings import Settings
@@ -121,6 +120,8 @@ def fetch(settings: ModelNetSettings, cache: Path) -> dict[str, Any]:
 
 def prepare(manifest: dict[str, Any], folder: Path, settings: ModelNetSettings, threads: int = 1) -> None:
     """Draw the points of every mesh: `pool.f32`, `meshes.parquet` and `store.json` in `folder`."""
+    from equiset.data.meshes import write_store  # pyarrow and pandas, which nobody needs to read a config
+
     remedy = "Delete the manifest and run again, so that the data are fetched anew."
     try:
         if manifest["dataset"] != "modelnet40":

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-
 _SIDES = (("min", np.inf), ("max", -np.inf))
 
 
@@ -72,9 +71,7 @@ def _draw(
     return first + one * (second - first) + other * (third - first)
 
 
-def _spread_evenly(
-    vertices: np.ndarray, triangles: np.ndarray, count: int, rng: np.random.Generator
-) -> np.ndarray:
+def _spread_evenly(vertices: np.ndarray, triangles: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """Draw Poisson-disk samples with pymeshlab, in random order.
 
     The filter misses the number that it is asked for. It is asked for more, and what is left over is dropped at

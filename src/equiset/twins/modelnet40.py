@@ -60,7 +60,9 @@ def _part(line: str) -> Part:
         for key, value in (word.split("=", 1) for word in words[6:])
     }
     chance, copies = (_compiled(match[key]) if match[key] else None for key in ("chance", "copies"))
-    return Part(match["shape"], (match["mirror"] or "").lstrip("*"), chance, copies, list(map(_compiled, words[:6])), options)
+    return Part(
+        match["shape"], (match["mirror"] or "").lstrip("*"), chance, copies, list(map(_compiled, words[:6])), options
+    )
 
 
 def _compiled(expression: str) -> Any:
@@ -154,7 +156,9 @@ def _box(options: dict[str, list[float]], rng: np.random.Generator) -> Mesh:
     return _shape_ends(vertices, options), triangles
 
 
-def _turned(radii: list[float], heights: list[float], options: dict[str, list[float]], rng: np.random.Generator) -> Mesh:
+def _turned(
+    radii: list[float], heights: list[float], options: dict[str, list[float]], rng: np.random.Generator
+) -> Mesh:
     """Turn a profile about z: radii relative to half the width, heights from 0 to 1."""
     sides = int(options.get("seg", [rng.integers(10, 25)])[0])
     angle = 2 * np.pi * np.arange(sides) / sides
@@ -224,8 +228,8 @@ def as_off(vertices: np.ndarray, triangles: np.ndarray, rng: np.random.Generator
         vertices = np.concatenate([vertices, vertices[:3] + 1])
     if quads:  # pairs of triangles 0 1 2, 0 2 3 become one face; all shapes are made of such pairs
         pairs = triangles[: len(triangles) // 2 * 2].reshape(-1, 6)
-        faces = [_face(row) for row in pairs.tolist()] + ["3 %d %d %d" % tuple(row) for row in triangles[len(pairs) * 2 :]]
-        body, count = "\n".join(face for face in faces) + "\n", sum(face.count("\n") + 1 for face in faces)
+        faces = [_face(row) for row in pairs.tolist()] + [f"3 {a} {b} {c}" for a, b, c in triangles[len(pairs) * 2 :]]
+        body, count = "\n".join(faces) + "\n", sum(face.count("\n") + 1 for face in faces)
     else:
         body, count = "3 %d %d %d\n" * len(triangles) % tuple(triangles.ravel().tolist()), len(triangles)
     head = f"OFF{'' if joined else chr(10)}{len(vertices)} {count} 0\n"
@@ -241,7 +245,7 @@ def _face(pair: list[int]) -> str:
 
 
 def write(folder: Path, sizes: dict[str, tuple[int, int]], seed: int) -> None:
-    """Write the meshes as `<class>/{train,test}/<class>_0001.off`, numbered through both splits as the real ones are."""
+    """Write the meshes as `<class>/{train,test}/<class>_0001.off`, numbered through both splits, as the real ones."""
     table = families()
     with atomic_path(folder) as partial:
         for number, (name, (train, test)) in enumerate(sorted(sizes.items())):

@@ -58,9 +58,7 @@ def _conditions(options: Robustness, trained: int) -> Iterator[tuple[str, float,
 
 
 @torch.no_grad()
-def _correct(
-    model: CloudNet, clouds: Clouds, meshes: np.ndarray, labels: Tensor, particles: int, seed: int
-) -> int:
+def _correct(model: CloudNet, clouds: Clouds, meshes: np.ndarray, labels: Tensor, particles: int, seed: int) -> int:
     batches = clouds.fixed_draw(meshes, particles, seed, 1)
     return sum(int((model(drawn).argmax(1).cpu() == labels[rows]).sum()) for rows, drawn in batches)
 
@@ -86,9 +84,7 @@ def activations(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["layer", "unit", "activation", "activated", "cloud"])
 
 
-def maximise(
-    norm: nn.Module, layers: list[SetLayer], units: Tensor, options: Activations
-) -> tuple[Tensor, Tensor]:
+def maximise(norm: nn.Module, layers: list[SetLayer], units: Tensor, options: Activations) -> tuple[Tensor, Tensor]:
     """Move one uniform cloud for each unit of the last layer until the unit is active, all in one batch.
 
     Returns the normalised clouds, (units, particles, 3), and the activations that they reach, (units,).

@@ -86,7 +86,7 @@ class Graph:
     """The nearest-neighbour graphs of a batch of clouds as one sparse matrix, row-normalised, with its transpose."""
 
     def __init__(self, clouds: np.ndarray, neighbours: int, device: torch.device):
-        batch, nodes, _ = clouds.shape
+        nodes = clouds.shape[1]
         near = np.concatenate([nearest(cloud, neighbours) + number * nodes for number, cloud in enumerate(clouds)])
         size, degree = near.shape
         shape = (size, size)

@@ -1,0 +1,285 @@
+"""Tables and figures of the point clouds."""
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.colors import Normalize
+
+from equiset.data.meshes import open_pool
+from equiset.files import read_json
+from equiset.results.figures import BLUE, GREEN, ORANGE, Figure, name_data
+from equiset.results.runs import Material, Run, what_was_measured
+from equiset.results.tables import Table, spread
+
+# Table 1: what the paper reports for its own models, in its order.
+PAPER = {
+    "set-5000": ("set layer + transformation", "5000 × 3", 90, 0.3),
+    "set-1000": ("set layer", "1000 × 3", 87, 1),
+    "pooling-1000": ("set pooling only", "1000 × 3", 83, 1),
+    "set-100": ("set layer", "100 × 3", 82, 2),
+    "graph-1000": ("k-NN graph convolution", "1000 × (3 + 8)", 58, 2),
+}
+# What others reported: model, size of an instance, representation, accuracy in percent, where it is quoted.
+QUOTED = (
+    ("3DShapeNets", "30^3", "voxels", "77", "the paper"),
+    ("DeepPano", "64 × 160", "panoramic image", "77.64", "the paper"),
+    ("VoxNet", "32^3", "voxels", "83.10", "the paper"),
+    ("MVCNN", "164 × 164 × 12", "multi-view images", "90.1", "the paper"),
+    ("VRN Ensemble", "32^3", "voxels", "95.54", "the paper"),
+    ("3D GAN", "64^3", "voxels", "83.3", "the paper"),
+    ("PointNet", "1024 × 3", "point cloud", "89.2", "Qi et al. 2017"),
+    ("Set Transformer, ISAB + PMA", "100 × 3", "point cloud", "84.54 ± 1.44", "Lee et al. 2019"),
+    ("Set Transformer, ISAB + pooling", "1000 × 3", "point cloud", "89.15 ± 1.44", "Lee et al. 2019"),
+    ("Set Transformer, ISAB + pooling", "5000 × 3", "point cloud", "90.40 ± 1.73", "Lee et al. 2019"),
+    ("DGCNN", "1024 × 3", "graph of a point cloud", "92.9", "Wang et al. 2019"),
+)
+CHANGES = {
+    "set-1000-sum": ("sum form, eq. 2", "within 5 points"),
+    "set-1000-mean": ("mean form", "within 5 points"),
+    "set-1000-max": ("maximum form, eq. 4", "within 5 points"),
+    "set-1000-narrow": ("fewer channels", "within 5 points"),
+    "set-1000-dropout": ("dropout on the set layers", "worse"),
+    "set-1000-official": ("recipe of the authors' code", "—"),
+    "set-5000-official": ("recipe of the authors' code", "—"),
+    "set-5000-full-turns": ("turned by any angle", "—"),
+}
+COLOURS = {"set-5000": "#004D38", "set-1000": GREEN, "set-100": "#66C2A5", "pooling-1000": BLUE, "graph-1000": ORANGE}
+# Classes that a reader recognises in a small picture, best first.
+SHOW = ("airplane", "chair", "guitar", "lamp", "toilet", "person", "car", "bottle")
+
+
+def accuracies(run: Run) -> list[float]:
+    """Return the accuracy on all test meshes for each draw of their particles."""
+    hits = run.predictions["predicted"] == run.predictions["label"]
+    return hits.groupby(run.predictions["draw"]).mean().tolist()
+
+
+def _measured(group: list[Run]) -> dict[str, float]:
+    draws = [accuracies(run) for run in group]
+    return {
+        "accuracy_mean": float(np.mean(draws)),
+        "accuracy_sd_over_draws": float(np.mean([spread(values) for values in draws])),
+        "accuracy_sd_over_seeds": spread([float(np.mean(values)) for values in draws]),
+        "train_accuracy_last": float(np.mean([run.metrics["train_accuracy"].iloc[-1] for run in group])),
+        # The first epoch also warms up.
+        "seconds_per_epoch": float(np.mean([np.median(run.info["epoch_seconds"][1:] or run.info["epoch_seconds"])
+                                            for run in group])),
+        "parameters": group[0].info["parameters"],
+        "epochs": group[0].settings["training"]["epochs"],
+        "seeds": len(group),
+        "test_meshes": group[0].info["sets"]["meshes"]["test"],
+        "draws": group[0].info["sets"]["draws"],
+        "real_data": group[0].info["sets"]["real"],
+        "scale": group[0].info["spec"]["scale"],
+    }  # fmt: skip
+
+
+def _plus_minus(mean: float, sd: float) -> str:
+    return f"{100 * mean:.1f}" + ("" if np.isnan(sd) else f" ± {100 * sd:.1f}")
+
+
+def table1(material: Material) -> Table:
+    """The paper's Table 1, with our accuracy beside the paper's."""
+    runs = {name: material.runs[name] for name in PAPER if name in material.runs}
+    numbers, shown = [], []
+    for name, group in runs.items():
+        model, paper_size, paper, paper_sd = PAPER[name]
+        measured, settings = _measured(group), group[0].settings
+        particles = group[0].info["sets"]["particles"]
+        size = f"{particles} × (3 + {settings['neighbours']})" if settings["model"] == "graph" else f"{particles} × 3"
+        numbers.append({"variant": name, "particles": particles, **measured, "paper_percent": paper})
+        numbers[-1]["paper_sd_percent"] = paper_sd
+        shown.append(
+            {
+                "Model": model,
+                "Instance size": size,
+                "Representation": "directed graph" if settings["model"] == "graph" else "point cloud",
+                "Accuracy (%)": _plus_minus(measured["accuracy_mean"], measured["accuracy_sd_over_draws"]),
+                "Over seeds (±)": _points(measured["accuracy_sd_over_seeds"]),
+                "Paper (%)": f"{paper} ± {paper_sd:g} ({paper_size})",
+                "Parameters": f"{measured['parameters']:,}",
+                "Epochs": str(measured["epochs"]),
+                "Seconds per epoch": f"{measured['seconds_per_epoch']:.1f}",
+            }
+        )
+    for model, size, representation, accuracy, source in QUOTED:
+        row = {"Model": f"{model} (quoted)", "Instance size": size, "Representation": representation}
+        row |= dict.fromkeys(("Accuracy (%)", "Over seeds (±)", "Parameters", "Epochs", "Seconds per epoch"), "—")
+        shown.append({**row, "Paper (%)": f"{accuracy} ({source})"})
+    test = _facts(material, "test")
+    return Table(
+        pd.DataFrame(numbers),
+        pd.DataFrame(shown, columns=list(shown[0])),
+        f"Classification of point clouds, {test['classes']} classes: accuracy on the test meshes.",
+        (
+            f"Accuracy: last epoch, all {test['meshes']} test meshes; ± is the standard deviation over draws of "
+            "test particles, as in the paper. Over seeds: the same over trainings. Quoted: reported by others on "
+            "ModelNet40, not measured here. Seconds per epoch: on the machine and cores of this run. "
+            + _left_out(material),
+            f"Measured on {what_was_measured(material.runs)}",
+        ),
+    )
+
+
+def _points(sd: float) -> str:
+    return "—" if np.isnan(sd) else f"{100 * sd:.1f}"
+
+
+def _facts(material: Material, split: str) -> dict[str, int]:
+    sets = next(iter(material.runs.values()))[0].info["sets"]
+    return {"classes": sets["classes"], "meshes": sets["meshes"][split]}
+
+
+def _left_out(material: Material) -> str:
+    """Say how many meshes could not be used."""
+    skipped = read_json(material.store / "store.json")["skipped"]
+    names = ", ".join(entry["file"] for entry in skipped[:5]) + (", ..." if len(skipped) > 5 else "")
+    return f"Meshes left out because they cannot be used: {len(skipped)}{f' ({names})' if skipped else ''}."
+
+
+def ablations(material: Material) -> Table:
+    """Changes to the models of Table 1, and what they do to accuracy."""
+    numbers, shown = [], []
+    for name, group in material.runs.items():
+        if name in PAPER and name not in ("set-1000", "set-5000"):
+            continue
+        base = next((base for base in ("set-1000", "set-5000") if name.startswith(base)), None)
+        reference = material.runs.get(base)
+        measured, settings = _measured(group), group[0].settings
+        change = measured["accuracy_mean"] - _measured(reference)["accuracy_mean"] if reference else float("nan")
+        text, expected = CHANGES.get(name, ("as in Table 1" if name == base else name, "—"))
+        numbers.append({"variant": name, "form": settings["form"], "width": settings["width"], **measured})
+        numbers[-1]["change"] = change
+        shown.append(
+            {
+                "Variant": f"{group[0].info['sets']['particles']} particles, {text}",
+                "Channels": settings["width"],
+                "Accuracy (%)": _plus_minus(measured["accuracy_mean"], measured["accuracy_sd_over_draws"]),
+                "Over seeds (±)": _points(measured["accuracy_sd_over_seeds"]),
+                "Change (points)": "—" if name == base or np.isnan(change) else f"{100 * change:+.1f}",
+                "Paper": expected,
+                "Training (%)": f"{100 * measured['train_accuracy_last']:.1f}",
+                "Parameters": f"{measured['parameters']:,}",
+            }
+        )
+    columns = ["Variant", "Channels", "Accuracy (%)", "Over seeds (±)", "Change (points)", "Paper", "Training (%)"]
+    return Table(
+        pd.DataFrame(numbers),
+        pd.DataFrame(shown, columns=[*columns, "Parameters"]),
+        "Ablations of the set layers for point clouds (appendix B.3).",
+        (
+            "Change: against the same network as in Table 1. Training: last epoch, with dropout acting. "
+            + _left_out(material),
+            f"Measured on {what_was_measured(material.runs)}",
+        ),
+    )
+
+
+def _cloud_axes(canvas: plt.Figure, place: tuple[float, float, float, float], limit: float) -> plt.Axes:
+    """Return bare 3-d axes in a given place of the canvas: a cube of half-width `limit`, seen from above."""
+    axes = canvas.add_axes(place, projection="3d", computed_zorder=False)
+    axes.set(xlim=(-limit, limit), ylim=(-limit, limit), zlim=(-limit, limit), xticks=[], yticks=[], zticks=[])
+    axes.set_box_aspect((1, 1, 1), zoom=1.25)
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+        axis.set_pane_color((1, 1, 1, 1))
+        axis.line.set_color("0.7")
+    axes.patch.set_visible(False)
+    return axes
+
+
+def figure2(material: Material) -> Figure:
+    """Two clouds for each of eight classes, with their projections onto the xy, zy and xz planes."""
+    store = read_json(material.store / "store.json")
+    meshes = pd.read_parquet(material.store / "meshes.parquet", columns=["class", "split"])
+    pool = open_pool(material.store)
+    names = [name for name in SHOW if name in store["classes"]]
+    names = (names + [name for name in store["classes"] if name not in names])[: len(SHOW)]
+    width, height, foot = 1.15 * len(names), 2.75, 0.07
+    canvas = plt.figure(figsize=(width, height))
+    for column, name in enumerate(names):
+        chosen = meshes.index[(meshes["class"] == name) & (meshes["split"] == "train")][:2]
+        for row, mesh in enumerate(chosen):
+            left, bottom = column / len(names), foot + (1 - row) * (0.93 - foot) / 2
+            axes = _cloud_axes(canvas, (left, bottom, 1 / len(names), (0.93 - foot) / 2), 1.35)
+            _draw_with_projections(axes, np.asarray(pool[mesh, :1000]))
+        canvas.text((column + 0.5) / len(names), 0.945, name.replace("_", " "), ha="center", fontsize=8)
+    canvas.text(0.005, 0.012, f"Measured on {what_was_measured(material.runs)}", fontsize=5.5, color="0.35")
+    return Figure(canvas)
+
+
+def _draw_with_projections(axes: plt.Axes, points: np.ndarray) -> None:
+    points = points - (points.min(axis=0) + points.max(axis=0)) / 2
+    walls = (-1.35, 1.35, -1.35)  # left, back and floor, which do not hide the cloud
+    for axis in range(3):
+        flat = points.copy()
+        flat[:, axis] = walls[axis]
+        axes.scatter(*flat.T, s=0.25, color="0.72", linewidths=0, depthshade=False, rasterized=True)
+    axes.view_init(elev=22, azim=-50)
+    depth = points @ (np.cos(np.radians(-50)), np.sin(np.radians(-50)), 0.4)
+    axes.scatter(
+        *points[np.argsort(depth)].T, s=0.9, c=np.sort(depth), cmap="viridis", linewidths=0, depthshade=False,
+        rasterized=True,
+    )  # fmt: skip
+
+
+def figure3(material: Material) -> Figure:
+    """Clouds that maximise units of the first (top) and the second set layer (bottom), each from two sides."""
+    table = material.analysis("activations")
+    columns, layers = 8, sorted(table["layer"].unique())
+    foot, head = 0.06, 0.05
+    block = (1 - foot) / len(layers)
+    canvas = plt.figure(figsize=(1.0 * columns, 2.3 * len(layers) + 0.3))
+    for number, layer in enumerate(layers):
+        part = table[table["layer"] == layer]
+        active = part[part["activated"]]
+        top = 1 - number * block
+        text = f"Layer {layer}: {len(active)} of {len(part)} units reached activation"
+        canvas.text(0.01, top - 0.005, text, ha="left", va="top", fontsize=8)
+        for column, (_, unit) in enumerate(active.head(columns).iterrows()):
+            cloud = np.asarray(unit["cloud"]).reshape(-1, 3)
+            limit = float(np.quantile(np.abs(cloud), 0.995))
+            for view, azimuth in enumerate((-60, 30)):
+                size = (block - head) / 2
+                place = (column / columns, top - head - (view + 1) * size, 1 / columns, size)
+                axes = _cloud_axes(canvas, place, limit)
+                axes.view_init(elev=20, azim=azimuth)
+                colour = Normalize()(cloud[:, 2])
+                axes.scatter(*cloud.T, s=0.8, c=colour, cmap="viridis", linewidths=0, rasterized=True)
+    canvas.text(0.005, 0.012, f"Measured on {what_was_measured(material.runs)}", fontsize=5.5, color="0.35")
+    return Figure(canvas)
+
+
+def robustness(material: Material) -> Figure:
+    """Accuracy of trained networks by number of test particles, rotation about z, and scale."""
+    table = material.analysis("robustness")
+    titles = {"particles": "test particles", "rotation_degrees": "rotation about z (degrees)", "scale": "scale"}
+    canvas, axes = plt.subplots(1, 3, figsize=(6.8, 2.6), sharey=True, layout="constrained")
+    variants: Sequence[str] = [name for name in PAPER if name in set(table["variant"])]
+    for axis, (changed, title) in zip(axes, titles.items(), strict=True):
+        for name in variants:
+            part = table[(table["variant"] == name) & (table["changed"] == changed)]
+            curve = 100 * part.groupby("value")["accuracy"].agg(["mean", "min", "max"])
+            particles = material.runs[name][0].info["sets"]["particles"]
+            label = f"{PAPER[name][0]}, trained with {particles}"
+            axis.plot(curve.index, curve["mean"], color=COLOURS[name], marker=".", label=label)
+            axis.fill_between(curve.index, curve["min"], curve["max"], color=COLOURS[name], alpha=0.15, linewidth=0)
+        axis.set(xlabel=title, ylim=(0, 100))
+    axes[0].set_xscale("log")
+    axes[2].set_xscale("log", base=2)
+    axes[2].set_xticks([0.5, 1, 2], ["1/2", "1", "2"])
+    axes[2].minorticks_off()
+    axes[0].set_ylabel("test accuracy (%)")
+    canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=6.5)
+    name_data(canvas, what_was_measured({name: material.runs[name] for name in variants}))
+    return Figure(canvas)
+
+
+SHOWN = {
+    "table1": table1,
+    "ablations": ablations,
+    "figure2": figure2,
+    "figure3": figure3,
+    "robustness": robustness,
+}
