@@ -1,11 +1,11 @@
 """Tables and figures of the point clouds."""
 
 from collections.abc import Sequence
+from itertools import combinations, product
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.colors import Normalize
 
 from equiset.data.meshes import open_pool
 from equiset.files import read_json
@@ -177,77 +177,95 @@ def ablations(material: Material) -> Table:
     )
 
 
-def _cloud_axes(canvas: plt.Figure, place: tuple[float, float, float, float], limit: float) -> plt.Axes:
-    """Return bare 3-d axes in a given place of the canvas: a cube of half-width `limit`, seen from above."""
-    axes = canvas.add_axes(place, projection="3d", computed_zorder=False)
-    axes.set(xlim=(-limit, limit), ylim=(-limit, limit), zlim=(-limit, limit), xticks=[], yticks=[], zticks=[])
-    axes.set_box_aspect((1, 1, 1), zoom=1.25)
-    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
-        axis.set_pane_color((1, 1, 1, 1))
-        axis.line.set_color("0.7")
-    axes.patch.set_visible(False)
+def _panel(canvas: plt.Figure, left: float, top: float, side: float, limit: float) -> plt.Axes:
+    """Return bare square axes; places and side in inches from the upper left corner, `limit` in units of the cloud."""
+    width, height = canvas.get_size_inches()
+    axes = canvas.add_axes((left / width, 1 - (top + side) / height, side / width, side / height))
+    axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
+    axes.set_axis_off()
     return axes
 
 
+def _seen(points: np.ndarray, azimuth: float, elevation: float = 22) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where points appear, right and up, and how near they are, to an eye far away in a direction (degrees)."""
+    a, e = np.radians(azimuth), np.radians(elevation)
+    right = (-np.sin(a), np.cos(a), 0)
+    up = (-np.cos(a) * np.sin(e), -np.sin(a) * np.sin(e), np.cos(e))
+    towards = (np.cos(a) * np.cos(e), np.sin(a) * np.cos(e), np.sin(e))
+    return points @ right, points @ up, points @ towards
+
+
+def _draw_cloud(axes: plt.Axes, points: np.ndarray, azimuth: float, size: float) -> None:
+    right, up, near = _seen(points, azimuth)
+    order = np.argsort(near)  # the nearest are drawn last, and darkest
+    style = {"s": size, "c": -near[order], "cmap": "viridis", "linewidths": 0, "rasterized": True}
+    axes.scatter(right[order], up[order], **style)
+
+
+def _draw_cube(axes: plt.Axes, limit: float, azimuth: float) -> None:
+    corners = limit * np.array(list(product((-1, 1), repeat=3)))
+    for one, other in combinations(corners, 2):
+        if (one != other).sum() == 1:
+            right, up, _ = _seen(np.stack([one, other]), azimuth)
+            axes.plot(right, up, color="0.8", linewidth=0.4, zorder=0)
+
+
 def figure2(material: Material) -> Figure:
-    """Two clouds for each of eight classes, with their projections onto the xy, zy and xz planes."""
+    """Two clouds for each of eight classes, and beneath each its projections onto the xy, zy and xz planes."""
     store = read_json(material.store / "store.json")
     meshes = pd.read_parquet(material.store / "meshes.parquet", columns=["class", "split"])
     pool = open_pool(material.store)
     names = [name for name in SHOW if name in store["classes"]]
     names = (names + [name for name in store["classes"] if name not in names])[: len(SHOW)]
-    width, height, foot = 1.15 * len(names), 2.75, 0.07
-    canvas = plt.figure(figsize=(width, height))
+    view, gap, head = 1.02, 0.14, 0.22
+    small = view / 3
+    canvas = plt.figure(figsize=((view + gap) * len(names) + gap, head + 2 * (view + small + 0.3) + 0.1))
+    width, height = canvas.get_size_inches()
     for column, name in enumerate(names):
+        left = gap + column * (view + gap)
+        canvas.text((left + view / 2) / width, 1 - 0.06 / height, name.replace("_", " "), ha="center", va="top")
         chosen = meshes.index[(meshes["class"] == name) & (meshes["split"] == "train")][:2]
         for row, mesh in enumerate(chosen):
-            left, bottom = column / len(names), foot + (1 - row) * (0.93 - foot) / 2
-            axes = _cloud_axes(canvas, (left, bottom, 1 / len(names), (0.93 - foot) / 2), 1.35)
-            _draw_with_projections(axes, np.asarray(pool[mesh, :1000]))
-        canvas.text((column + 0.5) / len(names), 0.945, name.replace("_", " "), ha="center", fontsize=8)
-    canvas.text(0.005, 0.012, f"Measured on {what_was_measured(material.runs)}", fontsize=5.5, color="0.35")
+            top = head + row * (view + small + 0.3)
+            points = np.array(pool[mesh, :1000])
+            points -= (points.min(axis=0) + points.max(axis=0)) / 2
+            points /= np.linalg.norm(points, axis=1).max()
+            _draw_cloud(_panel(canvas, left, top, view, 1.02), points, -55, 1.1)
+            for number, (label, across, upward) in enumerate((("xy", 0, 1), ("zy", 2, 1), ("xz", 0, 2))):
+                axes = _panel(canvas, left + number * small, top + view, small, 1.08)
+                axes.scatter(points[:, across], points[:, upward], s=0.18, color="0.35", linewidths=0, rasterized=True)
+                axes.text(0, -1.15, label, ha="center", va="top", fontsize=5.5, color="0.35")
+    _name_data_at_foot(canvas, material)
     return Figure(canvas)
 
 
-def _draw_with_projections(axes: plt.Axes, points: np.ndarray) -> None:
-    points = points - (points.min(axis=0) + points.max(axis=0)) / 2
-    walls = (-1.35, 1.35, -1.35)  # left, back and floor, which do not hide the cloud
-    for axis in range(3):
-        flat = points.copy()
-        flat[:, axis] = walls[axis]
-        axes.scatter(*flat.T, s=0.25, color="0.72", linewidths=0, depthshade=False, rasterized=True)
-    axes.view_init(elev=22, azim=-50)
-    depth = points @ (np.cos(np.radians(-50)), np.sin(np.radians(-50)), 0.4)
-    axes.scatter(
-        *points[np.argsort(depth)].T, s=0.9, c=np.sort(depth), cmap="viridis", linewidths=0, depthshade=False,
-        rasterized=True,
-    )  # fmt: skip
+def _name_data_at_foot(canvas: plt.Figure, material: Material) -> None:
+    text = f"Measured on {what_was_measured(material.runs)}"
+    canvas.text(0.01, 0.04 / canvas.get_size_inches()[1], text, fontsize=5.5, color="0.35", va="bottom")
 
 
 def figure3(material: Material) -> Figure:
     """Clouds that maximise units of the first (top) and the second set layer (bottom), each from two sides."""
     table = material.analysis("activations")
     columns, layers = 8, sorted(table["layer"].unique())
-    foot, head = 0.06, 0.05
-    block = (1 - foot) / len(layers)
-    canvas = plt.figure(figsize=(1.0 * columns, 2.3 * len(layers) + 0.3))
+    side, head = 0.95, 0.24
+    block = head + 2 * side
+    canvas = plt.figure(figsize=(side * columns + 0.1, block * len(layers) + 0.2))
     for number, layer in enumerate(layers):
         part = table[table["layer"] == layer]
-        active = part[part["activated"]]
-        top = 1 - number * block
-        text = f"Layer {layer}: {len(active)} of {len(part)} units reached activation"
-        canvas.text(0.01, top - 0.005, text, ha="left", va="top", fontsize=8)
-        for column, (_, unit) in enumerate(active.head(columns).iterrows()):
-            cloud = np.asarray(unit["cloud"]).reshape(-1, 3)
-            limit = float(np.quantile(np.abs(cloud), 0.995))
-            for view, azimuth in enumerate((-60, 30)):
-                size = (block - head) / 2
-                place = (column / columns, top - head - (view + 1) * size, 1 / columns, size)
-                axes = _cloud_axes(canvas, place, limit)
-                axes.view_init(elev=20, azim=azimuth)
-                colour = Normalize()(cloud[:, 2])
-                axes.scatter(*cloud.T, s=0.8, c=colour, cmap="viridis", linewidths=0, rasterized=True)
-    canvas.text(0.005, 0.012, f"Measured on {what_was_measured(material.runs)}", fontsize=5.5, color="0.35")
+        active = part[part["activated"]].nlargest(columns, "activation").sort_values("unit")
+        text = f"Layer {layer}: {part['activated'].sum()} of {len(part)} units reached activation"
+        text += f"; {len(active)} shown" if len(active) else ""
+        canvas.text(0.01, 1 - (number * block + 0.05) / canvas.get_size_inches()[1], text, va="top")
+        for column, cloud in enumerate(active["cloud"]):
+            points = np.stack(cloud).reshape(-1, 3)
+            limit = float(np.abs(points).max())
+            for view, azimuth in enumerate((-55, 25)):
+                place = (0.05 + column * side, number * block + head + view * side, side)
+                axes = _panel(canvas, *place, 1.6 * limit)
+                _draw_cube(axes, limit, azimuth)
+                _draw_cloud(axes, points, azimuth, 1.0)
+    _name_data_at_foot(canvas, material)
     return Figure(canvas)
 
 
