@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= demo
+PORT ?= 5000
 
 .PHONY: help install results test lint format ui track lock schema clean
 
@@ -37,14 +38,17 @@ format: install  ## Bring code and workflow into style
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow
 
-ui: install  ## Look at the runs in MLflow, on this machine only: http://127.0.0.1:5000
-	$(BIN)/mlflow ui --host 127.0.0.1 --port 5000 --backend-store-uri sqlite:///results/mlflow.db
+ui: install  ## Look at the runs in MLflow, on this machine only: http://127.0.0.1:$(PORT)
+	$(BIN)/mlflow ui --host 127.0.0.1 --port $(PORT) --backend-store-uri sqlite:///results/mlflow.db
 
 track: install  ## Send the runs to MLflow again, for instance after its server was away
 	$(BIN)/snakemake --cores all --config scale=$(SCALE) --forcerun create_tracking_database track
 
 schema: install  ## Write the JSON schema of config.yaml anew
 	$(BIN)/python -m equiset.config > workflow/schemas/config.schema.json
+
+docs/rulegraph.svg: Snakefile $(wildcard workflow/rules/*.smk)  # needs graphviz
+	$(BIN)/snakemake --rulegraph dot --quiet all | dot -Tsvg > $@
 
 lock:  ## Resolve the versions anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --upgrade --quiet \

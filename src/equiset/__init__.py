@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from equiset.nn import SetDropout, SetLayer, SetNorm, SetPool
+    from equiset.nn import SetDropout, SetEncoder, SetLayer, SetNorm, SetPool
     from equiset.sets import PackedSets
 
-__all__ = ["PackedSets", "SetDropout", "SetLayer", "SetNorm", "SetPool"]
+__all__ = ["PackedSets", "SetDropout", "SetEncoder", "SetLayer", "SetNorm", "SetPool"]
 __version__ = "0.1.0"
 
 

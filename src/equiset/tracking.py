@@ -1,7 +1,10 @@
 """MLflow's view of the runs. The only module that imports mlflow; everything it shows comes from files."""
 
+import fcntl
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -89,11 +92,23 @@ class Tracker:
 
 def open_store(uri: str) -> MlflowClient:
     """Open a tracking store; a new SQLite file gets its tables here."""
-    if uri.startswith("sqlite:///"):
-        Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-    client = MlflowClient(tracking_uri=uri)
-    client.search_experiments(max_results=1)
+    with _alone(uri):
+        client = MlflowClient(tracking_uri=uri)
+        client.search_experiments(max_results=1)
     return client
+
+
+@contextmanager
+def _alone(uri: str) -> Iterator[None]:
+    """Let one process at a time open a local database: several that create its tables together break it."""
+    if not uri.startswith("sqlite:///"):
+        yield
+        return
+    database = Path(uri.removeprefix("sqlite:///"))
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with database.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
+        yield
 
 
 def open_experiment(uri: str, name: str) -> Tracker:

@@ -22,6 +22,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
 
 from equiset.errors import EquisetError
 from equiset.experiments.base import Optimizer, Training
@@ -113,13 +114,10 @@ def train(
     model = task.build_model().to(device)
     optimizer = make_optimizer(settings.optimizer, model)
     progress = _resume(checkpoint, model, optimizer, device, settings.epochs)
-    for epoch in tqdm(
-        range(progress.epochs + 1, settings.epochs + 1),
-        initial=progress.epochs,
-        total=settings.epochs,
-        unit="epoch",
-        disable=None,  # silent when stderr is not a terminal
-    ):
+    epochs = range(progress.epochs + 1, settings.epochs + 1)
+    # The bar is silent when stderr is not a terminal; the log has one line per epoch anyway.
+    bar = tqdm(epochs, initial=progress.epochs, total=settings.epochs, unit="epoch", disable=None)
+    for epoch in bar:
         started = time.perf_counter()
         trained = _train_epoch(task, settings, model, optimizer, seed, epoch, device)
         row = {"epoch": epoch, **{f"train_{name}": value for name, value in trained.items()}}
@@ -130,7 +128,8 @@ def train(
         progress.epoch_seconds.append(round(time.perf_counter() - started, 3))
         _save(checkpoint, model, optimizer, progress)
         figures = " ".join(f"{name}={value:.4f}" for name, value in row.items() if name != "epoch")
-        log.info("epoch %d/%d %s seconds=%.1f", epoch, settings.epochs, figures, progress.epoch_seconds[-1])
+        with logging_redirect_tqdm():
+            log.info("epoch %d/%d %s seconds=%.1f", epoch, settings.epochs, figures, progress.epoch_seconds[-1])
     return model, progress
 
 

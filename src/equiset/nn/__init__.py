@@ -5,8 +5,9 @@ The same set gets the same answer and the same gradient in either form. Numbers 
 """
 
 from equiset.nn.dropout import SetDropout
+from equiset.nn.encoder import SetEncoder
 from equiset.nn.layer import SetLayer
 from equiset.nn.norm import SetNorm
 from equiset.nn.pool import SetPool
 
-__all__ = ["SetDropout", "SetLayer", "SetNorm", "SetPool"]
+__all__ = ["SetDropout", "SetEncoder", "SetLayer", "SetNorm", "SetPool"]

@@ -167,7 +167,8 @@ class Task:
 
 def _mean_and_sd(images: np.ndarray) -> tuple[float, float]:
     """Return mean and standard deviation of byte images, from their histogram."""
-    counts = np.bincount(images.reshape(-1), minlength=256)
+    # In parts, because bincount makes eight bytes of each.
+    counts = sum(np.bincount(part.reshape(-1), minlength=256) for part in np.array_split(images, 64))
     values = np.arange(256)
     mean = np.average(values, weights=counts)
     return float(mean), float(np.sqrt(np.average((values - mean) ** 2, weights=counts)))
