@@ -35,7 +35,8 @@ def test_files_are_unpacked_without_litter(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["../evil", "a/../../evil", "/etc/evil", "..\\evil", "C:/evil", "c:evil", "a\\b", "..", "a/..", "good\0../x"]
+    "name",
+    ["../evil", "a/../../evil", "/etc/evil", "..\\evil", "C:/evil", "c:evil", "a\\b", "..", "a/..", "good\0../x"],
 )
 def test_no_path_leaves_the_folder(tmp_path, name):
     archive = tmp_path / "evil.zip"

@@ -91,7 +91,10 @@ def test_a_class_without_any_usable_mesh_stops(tmp_path, folder):
         (lambda folder: folder.rename(folder.with_name("moved")), "no such folder"),
         (lambda folder: [path.unlink() for path in folder.rglob("*.off")], "holds no meshes"),
         (lambda folder: [path.unlink() for path in folder.glob("boat/test/*")], "'boat' has no meshes in boat/test"),
-        (lambda folder: [path.unlink() for path in folder.rglob("*.off") if "crate" not in path.name], "one class only"),
+        (
+            lambda folder: [path.unlink() for path in folder.rglob("*.off") if "crate" not in path.name],
+            "one class only",
+        ),
     ],
 )
 def test_folders_that_cannot_be_used(tmp_path, folder, change, reason):
@@ -140,7 +143,7 @@ def test_every_family_gives_usable_meshes(tmp_path, name):
         path = mesh_file(tmp_path / "a.off", name, seed)
         vertices, triangles = read_off(path)
         sizes.add((len(vertices), len(triangles)))
-        assert 20 < len(triangles) < 6000
+        assert 20 < len(triangles) < 15_000
     assert len(sizes) > 1
 
 

@@ -91,7 +91,7 @@ def test_a_fault_is_named_with_the_file(tmp_path, text, reason):
 
 
 def test_a_file_that_cannot_be_read(tmp_path):
-    with pytest.raises(BadMeshError, match="absent.off cannot be read"):
+    with pytest.raises(BadMeshError, match=r"absent\.off cannot be read"):
         read_off(tmp_path / "absent.off")
 
 

@@ -5,6 +5,7 @@ import logging
 import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -113,6 +114,10 @@ def _mapper(tasks: int, sampling: str, threads: int) -> Iterator[Any]:
     with ProcessPoolExecutor(threads, mp_context=context, max_tasks_per_child=1 if fresh else None) as executor:
         try:
             yield partial(executor.map, chunksize=1 if fresh else 16)
+        except BrokenProcessPool:
+            raise EquisetError(
+                "a process that read meshes was killed, perhaps for lack of memory: fewer cores help"
+            ) from None
         except BaseException:
             executor.shutdown(cancel_futures=True)
             raise

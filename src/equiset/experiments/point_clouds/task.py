@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from equiset.data.meshes import open_pool
 from equiset.experiments.point_clouds.settings import CloudVariant
 from equiset.files import read_json
-from equiset.nn import SetDropout, SetLayer, SetNorm, SetPool
+from equiset.nn import SetDropout, SetEncoder, SetNorm, SetPool
 from equiset.training import Batch, Sums
 
 # Particles that are evaluated at once.
@@ -53,17 +53,17 @@ class Transformation(nn.Module):
         return x * factor
 
 
-class Encoder(nn.Module):
-    """Layers that act on each set, then the maximum over its members: (batch, members, 3) -> (batch, width)."""
+class PoolingEncoder(nn.Module):
+    """Fully connected layers, the same for each member, then the maximum: (batch, members, 3) -> (batch, width)."""
 
-    def __init__(self, layers: Sequence[nn.Module]):
+    def __init__(self, widths: Sequence[int]):
         super().__init__()
-        self.layers = nn.ModuleList(layers)
+        self.layers = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(widths))
         self.pool = SetPool("max")
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
-            x = layer(x)
+            x = torch.tanh(layer(x))
         return self.pool(x)
 
 
@@ -158,11 +158,8 @@ def make_encoder(settings: CloudVariant) -> nn.Module:
         return GraphEncoder(settings)
     widths = [3] + [settings.width] * settings.layers
     if settings.model == "set-pooling":
-        return Encoder([nn.Sequential(nn.Linear(*pair), nn.Tanh()) for pair in pairwise(widths)])
-    layers = [SetLayer(*pair, form=settings.form, activation="tanh") for pair in pairwise(widths)]
-    if settings.set_dropout:
-        return Encoder([nn.Sequential(layer, SetDropout(settings.set_dropout)) for layer in layers])
-    return Encoder(layers)
+        return PoolingEncoder(widths)
+    return SetEncoder(widths, settings.form, "tanh", "max", dropout=settings.set_dropout)
 
 
 class CloudNet(nn.Module):
