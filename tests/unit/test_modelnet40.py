@@ -1,12 +1,13 @@
 """ModelNet40 and its stand-in: from any source to the points that training maps into memory."""
 
 import zipfile
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from equiset.data import modelnet40
+from equiset.data import meshes, modelnet40
 from equiset.data.meshes import open_pool
 from equiset.data.modelnet40 import CLASS_SIZES, ModelNetSettings, fetch, prepare
 from equiset.data.off import read_off
@@ -183,3 +184,22 @@ def test_a_mirror_that_lies_names_the_stand_in(tmp_path, web):
     with pytest.raises(EquisetError, match=r"web page.*source: twin"):
         fetch(settings, tmp_path)
     assert not (tmp_path / "ModelNet40").exists()
+
+
+def test_poisson_disk_points_keep_a_distance(tmp_path):
+    """pymeshlab's random numbers go on from mesh to mesh; the points must not depend on which came before."""
+    names = ["one.off", "two.off"]
+    for name in names:
+        mesh_file(tmp_path / name, "stool")
+    draw = partial(meshes._try, tmp_path, 64, 0, "poisson-disk")
+    with meshes._mapper(2, "poisson-disk", 2) as mapped:
+        clouds = [cloud.points for cloud in mapped(draw, names)]
+    with meshes._mapper(1, "poisson-disk", 1) as mapped:
+        (alone,) = (cloud.points for cloud in mapped(draw, names[1:]))
+    assert (alone == clouds[1]).all()
+    plain = meshes.points_of(tmp_path / names[0], names[0], 64, 0, "area").points
+
+    def gap(points):
+        return (np.linalg.norm(points[:, None] - points, axis=2) + 9 * np.eye(len(points))).min()
+
+    assert gap(clouds[0]) > 3 * gap(plain)

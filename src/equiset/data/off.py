@@ -106,7 +106,8 @@ def _columns(content: bytes, start: int, end: int, kind: pa.DataType, width: int
         )
     except pa.ArrowInvalid:
         return None
-    return np.stack([column.to_numpy() for column in table.columns], axis=1)
+    # Column after column in memory: whoever draws points goes through them that way.
+    return np.stack([column.to_numpy() for column in table.columns]).T
 
 
 def _general(content: bytes, start: int, n_vertices: int, n_faces: int) -> tuple[np.ndarray, np.ndarray]:
