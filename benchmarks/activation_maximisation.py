@@ -1,4 +1,4 @@
-"""Time activation maximisation: python benchmarks/activation_maximisation.py [--units N] [--repeats N] [--threads N]
+"""Time activation maximisation: python benchmarks/activation_maximisation.py [--layers 1 2] [--units N] [--repeats N]
 
 Iterations of figure 3: all units of a layer in one batch with only their own columns, against unit by unit with the
 whole layer. Both take turns in one process.
@@ -33,6 +33,7 @@ def unit_by_unit(norm: nn.Module, layers: list[SetLayer], units: Tensor, options
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--units", type=int, default=64)
+    parser.add_argument("--layers", type=int, nargs="+", choices=(1, 2), default=[1])
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -47,7 +48,7 @@ def main() -> None:
     units = torch.arange(options.units)
     print(f"torch {torch.__version__}, {options.threads} threads, {options.units} units, 1000 particles, width 256\n")
     print("| layer | one batch, ms per iteration | unit by unit | ratio |\n|---|---|---|---|")
-    for depth in (1, 2):
+    for depth in options.layers:
         rounds = []
         for _ in range(options.repeats + 1):
             taken = []
