@@ -17,7 +17,7 @@ from equiset.nn import SetLayer, SetNorm
 from equiset.process import keep_freed_memory
 
 
-def unit_by_unit(norm: nn.Module, layers: list[SetLayer], units: Tensor, options: Activations) -> None:
+def unit_by_unit(norm: nn.Module, layers: list[SetLayer], units: Tensor, options: Activations, _: str) -> None:
     for unit in units:
         x = (2 * torch.rand(1, options.particles, 3) - 1).requires_grad_()
         optimizer = torch.optim.Adamax([x], lr=options.learning_rate, betas=options.betas)
@@ -54,7 +54,7 @@ def main() -> None:
             taken = []
             for form in (maximise, unit_by_unit):
                 start = time.process_time()
-                form(SetNorm(), layers[:depth], units, settings)
+                form(SetNorm(), layers[:depth], units, settings, "max")
                 taken.append(1000 * (time.process_time() - start) / options.iterations)
             rounds.append(taken)
         one, other = (statistics.median(taken[side] for taken in rounds[1:]) for side in (0, 1))

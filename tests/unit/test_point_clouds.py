@@ -175,10 +175,10 @@ def test_units_are_maximised_together_as_they_would_be_alone(form, objective):
         values = layers[1](layers[0](clouds[unit : unit + 1]))[0, :, unit]
         expected = values.max() if objective == "max" else values.mean()
         torch.testing.assert_close(together[unit], expected)
-    options = Activations(iterations=40, units=6, particles=15, objective=objective)
+    options = Activations(iterations=40, units=6, particles=15)
     torch.manual_seed(1)
-    _, before = maximise(SetNorm(), layers, units, options.model_copy(update={"iterations": 0}))
+    _, before = maximise(SetNorm(), layers, units, options.model_copy(update={"iterations": 0}), objective)
     torch.manual_seed(1)
-    reached, after = maximise(SetNorm(), layers, units, options)
+    reached, after = maximise(SetNorm(), layers, units, options, objective)
     assert (after > before).all()
     torch.testing.assert_close(reached.mean(1), torch.zeros(6, 3), atol=1e-5, rtol=0)

@@ -48,6 +48,20 @@ def test_a_run_leaves_metrics_predictions_weights_and_its_story(finished):
     assert (finished.folder / "results/smoke/benchmarks/train/mnist_sums/IV-N3/seed0.tsv").exists()
 
 
+def test_point_clouds_are_there_with_all_tables_and_figures(finished):
+    folder = finished.folder / "results" / "smoke" / "point_clouds"
+    for name in ("tables/table1", "tables/ablations"):
+        assert all((folder / f"{name}.{kind}").stat().st_size > 100 for kind in ("csv", "md", "tex"))
+    for name in ("figures/figure2", "figures/figure3", "figures/robustness"):
+        assert all((folder / f"{name}.{kind}").stat().st_size > 1000 for kind in ("png", "pdf"))
+    table = pd.read_csv(folder / "tables" / "table1.csv")
+    assert list(table["variant"]) == ["set-1000", "graph-1000"]
+    text = (folder / "tables" / "table1.md").read_text()
+    assert "STAND-IN" in text
+    assert text.count("(quoted)") == 11
+    assert "cannot be used: 0" in text
+
+
 def test_the_user_is_told_where_the_results_are(finished):
     assert "results/smoke/mnist_sums/tables/" in finished.output
     assert "make ui" in finished.output
@@ -55,10 +69,16 @@ def test_the_user_is_told_where_the_results_are(finished):
 
 def test_mlflow_has_every_run(finished):
     with sqlite3.connect(finished.folder / "results" / "mlflow.db") as database:
-        names = [name for (name,) in database.execute("select name from runs order by name")]
+        query = (
+            "select runs.name from runs join experiments using (experiment_id) where experiments.name = ? order by 1"
+        )
+        names, clouds = (
+            [name for (name,) in database.execute(query, [experiment])] for experiment in ("mnist_sums", "point_clouds")
+        )
     database.close()
     variants = ("I-N3", "I-N6", "IV-N3")
     assert names == [*(f"{name}/seed{seed}" for name in variants for seed in (0, 1)), "tables and figures"]
+    assert clouds == ["graph-1000/seed0", "set-1000/seed0", "tables and figures"]
 
 
 def test_a_second_run_has_nothing_to_do(finished):

@@ -1,6 +1,7 @@
 """What is measured on trained networks beyond Table 1: robustness, and the clouds that units prefer (figure 3)."""
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def _correct(model: CloudNet, clouds: Clouds, meshes: np.ndarray, labels: Tensor
 def activations(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
     """Clouds that maximise single units of the first two layers.
 
-    Columns: layer, unit, activation, activated, cloud (x, y, z of all particles, normalised).
+    Columns: objective, layer, unit, activation, activated, cloud (x, y, z of all particles, normalised).
     """
     options = Activations.model_validate(settings)
     run = next(iter(material.runs.values()))[0]
@@ -74,17 +75,20 @@ def activations(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
     model = load(run, device).requires_grad_(False)
     layers = list(model.encoder.layers)
     rows = []
-    for depth in (1, 2)[: len(layers)]:
+    for objective, depth in product(options.objectives, (1, 2)[: len(layers)]):
         units = torch.arange(min(options.units, layers[depth - 1].out_features), device=device)
         for some in units.split(_UNITS_AT_ONCE):
             fix_seeds(run.seed, depth, int(some[0]))
-            clouds, reached = maximise(model.norm, layers[:depth], some, options)
+            clouds, reached = maximise(model.norm, layers[:depth], some, options, objective)
             for unit, activation, cloud in zip(some.tolist(), reached.tolist(), clouds.cpu().numpy(), strict=True):
-                rows.append((depth, unit, activation, activation >= options.activated, cloud.ravel()))
-    return pd.DataFrame(rows, columns=["layer", "unit", "activation", "activated", "cloud"])
+                active = activation >= options.activated
+                rows.append((objective, depth, unit, activation, active, cloud.ravel()))
+    return pd.DataFrame(rows, columns=["objective", "layer", "unit", "activation", "activated", "cloud"])
 
 
-def maximise(norm: nn.Module, layers: list[SetLayer], units: Tensor, options: Activations) -> tuple[Tensor, Tensor]:
+def maximise(
+    norm: nn.Module, layers: list[SetLayer], units: Tensor, options: Activations, objective: str
+) -> tuple[Tensor, Tensor]:
     """Move one uniform cloud for each unit of the last layer until the unit is active, all in one batch.
 
     Returns the normalised clouds, (units, particles, 3), and the activations that they reach, (units,).
@@ -95,11 +99,11 @@ def maximise(norm: nn.Module, layers: list[SetLayer], units: Tensor, options: Ac
         for _ in range(options.iterations):
             optimizer.zero_grad(set_to_none=True)
             # Clouds have no unit in common, so the gradient of the sum is the gradient of each.
-            _activation(norm(x), layers, units, options.objective).sum().neg().backward()
+            _activation(norm(x), layers, units, objective).sum().neg().backward()
             optimizer.step()
     with torch.no_grad():
         clouds = norm(x)
-        return clouds, _activation(clouds, layers, units, options.objective)
+        return clouds, _activation(clouds, layers, units, objective)
 
 
 def _activation(x: Tensor, layers: list[SetLayer], units: Tensor, objective: str) -> Tensor:

@@ -46,6 +46,7 @@ CHANGES = {
     "set-5000-full-turns": ("turned by any angle", "—"),
 }
 COLOURS = {"set-5000": "#004D38", "set-1000": GREEN, "set-100": "#66C2A5", "pooling-1000": BLUE, "graph-1000": ORANGE}
+MAXIMISED = {"max": "largest activation of a particle", "mean": "mean activation (outermost 2 % not drawn)"}
 # Classes that a reader recognises in a small picture, best first.
 SHOW = ("airplane", "chair", "guitar", "lamp", "toilet", "person", "car", "bottle")
 
@@ -245,21 +246,23 @@ def _name_data_at_foot(canvas: plt.Figure, material: Material) -> None:
 
 
 def figure3(material: Material) -> Figure:
-    """Clouds that maximise units of the first (top) and the second set layer (bottom), each from two sides."""
+    """Clouds that maximise units of the first and the second set layer, each from two sides, by what is maximised."""
     table = material.analysis("activations")
-    columns, layers = 8, sorted(table["layer"].unique())
+    columns, blocks = 8, list(table.groupby(["objective", "layer"], sort=False))
     side, head = 0.95, 0.24
     block = head + 2 * side
-    canvas = plt.figure(figsize=(side * columns + 0.1, block * len(layers) + 0.2))
-    for number, layer in enumerate(layers):
-        part = table[table["layer"] == layer]
+    canvas = plt.figure(figsize=(side * columns + 0.1, block * len(blocks) + 0.2))
+    for number, ((objective, layer), part) in enumerate(blocks):
         active = part[part["activated"]].nlargest(columns, "activation").sort_values("unit")
-        text = f"Layer {layer}: {part['activated'].sum()} of {len(part)} units reached activation"
-        text += f"; {len(active)} shown" if len(active) else ""
+        text = f"Layer {layer}, {MAXIMISED[objective]}: {part['activated'].sum()} of {len(part)} units activated"
+        text += f", {len(active)} shown" if len(active) else ""
         canvas.text(0.01, 1 - (number * block + 0.05) / canvas.get_size_inches()[1], text, va="top")
         for column, cloud in enumerate(active["cloud"]):
             points = np.stack(cloud).reshape(-1, 3)
-            limit = float(np.abs(points).max())
+            extent = np.abs(points).max(axis=1)
+            # Of the mean, the few particles that lie far out are no part; of the maximum they are what matters.
+            limit = 1.2 * float(np.quantile(extent, 0.98)) if objective == "mean" else float(extent.max())
+            points = points[extent <= limit]
             for view, azimuth in enumerate((-55, 25)):
                 place = (0.05 + column * side, number * block + head + view * side, side)
                 axes = _panel(canvas, *place, 1.6 * limit)
@@ -285,6 +288,8 @@ def robustness(material: Material) -> Figure:
             axis.fill_between(curve.index, curve["min"], curve["max"], color=COLOURS[name], alpha=0.15, linewidth=0)
         axis.set(xlabel=title, ylim=(0, 100))
     axes[0].set_xscale("log")
+    axes[0].xaxis.set_major_formatter("{x:g}")
+    axes[1].set_xticks(range(0, 181, 45))
     axes[2].set_xscale("log", base=2)
     axes[2].set_xticks([0.5, 1, 2], ["1/2", "1", "2"])
     axes[2].minorticks_off()

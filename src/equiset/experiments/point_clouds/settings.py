@@ -69,8 +69,8 @@ class Activations(Settings):
     """Units of each layer, the first ones."""
     learning_rate: float = Field(0.01, gt=0)
     betas: tuple[float, float] = (0.1, 0.9)
-    objective: Literal["max", "mean"] = "max"
-    """What is maximised: the largest, or the mean, of the unit's activations over the particles."""
+    objectives: tuple[Literal["max", "mean"], ...] = Field(("max", "mean"), min_length=1)
+    """What is maximised: the largest, or the mean, of the unit's activations over the particles. Each in turn."""
     activated: float = Field(0.9, gt=-1, lt=1)
     """A unit counts as activated from this on."""
 
