@@ -30,7 +30,8 @@ def gather(x: Tensor, layers: nn.ModuleList, near: Tensor) -> Tensor:
     batch, nodes, _ = x.shape
     h = x.flatten(0, 1)
     for layer in layers:
-        h = F.elu(layer.node(h) + layer.neighbours(h[near].mean(1)))
+        own = F.linear(h, layer.node.weight, layer.node.bias)
+        h = F.elu(own + F.linear(h[near].mean(1), layer.neighbours.weight))
     return h.view(batch, nodes, -1).amax(1)
 
 

@@ -11,7 +11,7 @@ from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.analyses import _activation, maximise
 from equiset.experiments.point_clouds.sets import make_sets
 from equiset.experiments.point_clouds.settings import Activations, CloudSets, CloudVariant
-from equiset.experiments.point_clouds.task import CloudNet, Clouds, Graph, NeighbourMean, Task, nearest
+from equiset.experiments.point_clouds.task import CloudNet, Clouds, Graph, NeighbourMean, RowLinear, Task, nearest
 from equiset.files import read_json
 from equiset.nn import SetLayer, SetNorm
 from equiset.training import train
@@ -161,6 +161,23 @@ def test_the_mean_over_neighbours_and_its_gradient():
     (sparse,) = torch.autograd.grad((y * weights).sum(), x, retain_graph=True)
     (plain,) = torch.autograd.grad((gathered * weights).sum(), x)
     torch.testing.assert_close(sparse, plain)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_rows_without_gradient_change_nothing(bias):
+    layer = RowLinear(5, 4, bias=bias).double()
+    x = torch.randn(3, 20, 5, dtype=torch.float64, requires_grad=True)
+    target = torch.randn(3, 4, dtype=torch.float64)
+
+    def gradients(apply):
+        pooled = torch.tanh(apply(x.flatten(0, 1))).unflatten(0, (3, 20)).amax(1)
+        return torch.autograd.grad(((pooled - target) ** 2).sum(), [x, *layer.parameters()])
+
+    plain = gradients(lambda rows: torch.nn.functional.linear(rows, layer.weight, layer.bias))
+    for one, other in zip(gradients(layer), plain, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    with torch.autocast("cpu", torch.bfloat16):
+        layer.float()(torch.randn(6, 5)).sum().backward()
 
 
 @pytest.mark.parametrize("form", ["max-norm", "max"])

@@ -53,18 +53,52 @@ class Transformation(nn.Module):
         return x * factor
 
 
+class RowLinear(nn.Linear):
+    """`torch.nn.Linear` on rows, whose backward pass multiplies only the rows that have a gradient.
+
+    A maximum over the members gives a gradient to one member for each channel and exactly zero to all others.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.is_autocast_enabled(x.device.type):
+            return super().forward(x)
+        return _RowLinear.apply(x, self.weight, self.bias)
+
+
+class _RowLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.biased = bias is not None
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        rows = gradient.ne(0).any(1).nonzero().squeeze(1)
+        some, before = (gradient, x) if len(rows) == len(x) else (gradient[rows], x[rows])
+        passed = None
+        if ctx.needs_input_grad[0]:
+            passed = some @ weight
+            if len(rows) < len(x):
+                passed = torch.zeros_like(x).index_copy_(0, rows, passed)
+        return passed, some.T @ before, some.sum(0) if ctx.biased else None
+
+
 class PoolingEncoder(nn.Module):
     """Fully connected layers, the same for each member, then the maximum: (batch, members, 3) -> (batch, width)."""
 
     def __init__(self, widths: Sequence[int]):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(widths))
+        self.layers = nn.ModuleList(RowLinear(*pair) for pair in pairwise(widths))
         self.pool = SetPool("max")
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, clouds: Tensor) -> Tensor:
+        x = clouds.flatten(0, 1)
         for layer in self.layers:
             x = torch.tanh(layer(x))
-        return self.pool(x)
+        return self.pool(x.unflatten(0, clouds.shape[:2]))
 
 
 class GraphLayer(nn.Module):
@@ -75,8 +109,8 @@ class GraphLayer(nn.Module):
 
     def __init__(self, in_features: int, out_features: int):
         super().__init__()
-        self.node = nn.Linear(in_features, out_features)
-        self.neighbours = nn.Linear(in_features, out_features, bias=False)
+        self.node = RowLinear(in_features, out_features)
+        self.neighbours = RowLinear(in_features, out_features, bias=False)
 
     def forward(self, x: Tensor, graph: "Graph") -> Tensor:
         return self.node(x) + self.neighbours(NeighbourMean.apply(x, graph))
