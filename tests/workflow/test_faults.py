@@ -2,22 +2,13 @@
 
 import gzip
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
 
-import pandas as pd
 import pytest
-import yaml
-
-from equiset.config import resolve, run_spec
-from equiset.files import canonical_json
-
-from .conftest import ROOT
 
 MANIFEST = "results/smoke/data/mnist/manifest.json"
+STORE = "results/smoke/data/mnist/store"
 
 
 def test_a_typo_in_the_config_is_named_before_anything_runs(project):
@@ -32,7 +23,7 @@ def test_a_typo_in_the_config_is_named_before_anything_runs(project):
 def test_unreachable_mirrors_are_listed_with_the_way_out(project):
     project.edit("datasets", "mnist", "mirrors", value=["http://127.0.0.1:9/mnist/", "http://localhost.invalid/"])
     project.edit("scales", "smoke", "datasets", "mnist", value={"source": "download", "attempts": 1, "timeout_s": 2})
-    done = project.snakemake()
+    done = project.snakemake(MANIFEST)
     assert done.returncode == 1
     assert "http://127.0.0.1:9/mnist/" in done.stderr
     assert "http://localhost.invalid/" in done.stderr
@@ -82,47 +73,12 @@ def test_a_damaged_file_is_named_and_nothing_is_left(project, mnist_files, tmp_p
         (folder / path.name).write_bytes(path.read_bytes())
     damage(folder / file)
     project.edit("scales", "smoke", "datasets", "mnist", value={"source": "folder", "folder": str(folder)})
-    done = project.snakemake()
+    done = project.snakemake(STORE)
     assert done.returncode == 1
     said = [line for line in done.stderr.splitlines() if " ERROR " in line]
     assert len(said) == 1
     assert file in said[0]
     assert words in said[0]
     assert "Traceback" not in done.stderr
-    assert not (project.folder / "results/smoke/data/mnist/store").exists()
+    assert not (project.folder / STORE).exists()
     assert not list((project.folder / "results").rglob("*.partial"))
-
-
-def test_a_training_killed_in_the_middle_ends_with_the_same_metrics(finished, tmp_path):
-    raw = yaml.safe_load((ROOT / "config.yaml").read_text())
-    change = {"experiments": {"mnist_sums": {"variants": {"IV-N3": {"training": {"epochs": 60}}}}}}
-    spec = canonical_json(run_spec(resolve(raw, "smoke", change), "mnist_sums", "IV-N3", 0))
-    smoke = finished.folder / "results" / "smoke"
-
-    def start(name):
-        command = [sys.executable, "-m", "equiset.stages.train", "--spec", spec, "--threads", "1"]
-        command += ["--store", str(smoke / "data/mnist/store"), "--sets", str(smoke / "mnist_sums/sets/N3/seed0")]
-        command += ["--checkpoints", str(tmp_path / name / "checkpoints"), "--output", str(tmp_path / name / "run")]
-        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-
-    def finish(name):
-        process = start(name)
-        _, said = process.communicate(timeout=120)
-        assert process.returncode == 0, said
-        return said
-
-    finish("whole")
-    process = start("killed")
-    deadline = time.monotonic() + 60
-    while not list((tmp_path / "killed" / "checkpoints").glob("*.pt")):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    _, said = process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    assert "epoch 60/60" not in said
-    assert not (tmp_path / "killed" / "run").exists()
-    assert "going on after epoch" in finish("killed")
-    for name in ("metrics.parquet", "weights.safetensors"):
-        assert (tmp_path / "killed" / "run" / name).read_bytes() == (tmp_path / "whole" / "run" / name).read_bytes()
-    assert len(pd.read_parquet(tmp_path / "killed" / "run" / "metrics.parquet")) == 60

@@ -1,6 +1,6 @@
 """A stack of set layers and its pooling, with a backward pass over the winning members alone."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,10 +15,8 @@ from equiset.nn.pool import Pooling, SetPool
 from equiset.sets import Layout, PackedSets
 
 # Bytes of one activation of the sets that go through the layers together: on a CPU what stays in its cache, on a GPU
-# what keeps it busy. The number of sets is bounded because sums over sets are products with a (sets, rows) matrix.
-_CHUNK_BYTES = {"cpu": 2**20}
-_CHUNK_BYTES_ELSEWHERE = 2**28
-_CHUNK_SETS = 64
+# what keeps it busy.
+_CHUNK_BYTES = {"cpu": 2**21, "cuda": 2**28}
 
 
 class SetEncoder(nn.Module):
@@ -35,9 +33,10 @@ class SetEncoder(nn.Module):
     those of `plain` up to rounding, and members that share a maximum share its gradient evenly. It takes a fraction of
     the memory, without gradient as well.
 
-    `plain` runs instead, with the same parameters, wherever this does not hold: other forms, poolings or activations;
-    dropout that acts; hooks on a layer; an empty batch; `torch.compile`; and half precision, be it of the values or
-    by autocast, where so many members share a maximum that there is little to leave out.
+    `plain` runs instead, with the same parameters, wherever this does not hold: other forms, poolings or activations
+    (None and relu go the short way as well); dropout that acts; hooks on a layer; an empty batch; `torch.compile`;
+    half precision of the values or by autocast, which is left to the rules of torch for each operation. Derivatives of
+    the gradient (``create_graph=True``) are refused, except by `plain`.
 
     Args:
         widths: channels of the members and of each layer, [in, w_1, ..., w_k].
@@ -51,14 +50,9 @@ class SetEncoder(nn.Module):
     Shapes:
         (batch, members, in) or `PackedSets` to (batch, w_k). The maximum and mean of an empty set raise `ValueError`.
 
-    Derivatives of the gradient (``create_graph=True``) are those of `plain`; the short way refuses them.
-
     >>> import torch
-    >>> from equiset import PackedSets, SetEncoder
-    >>> encoder = SetEncoder([3, 16, 8])
-    >>> encoder(torch.randn(2, 5, 3)).shape
-    torch.Size([2, 8])
-    >>> encoder(PackedSets.from_list([torch.randn(5, 3), torch.randn(1, 3)])).shape
+    >>> from equiset import SetEncoder
+    >>> SetEncoder([3, 16, 8])(torch.randn(2, 5, 3)).shape
     torch.Size([2, 8])
     """
 
@@ -89,8 +83,8 @@ class SetEncoder(nn.Module):
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (values, *parameters)):
             return _WinningRows.apply(values, layout, curve, *parameters)
         with torch.no_grad():
-            folded = _fold(curve, parameters)
-            return torch.cat([_climb(chunk, curve, folded, keep=False)[0] for chunk in _chunks(values, layout, folded)])
+            climb = _Climb(curve, parameters, values, layout)
+            return torch.cat([climb(chunk)[0] for chunk in climb.chunks])
 
     def plain(self, sets: Tensor | PackedSets) -> Tensor:
         """Do the same layer by layer, over all members, with derivatives of any order."""
@@ -101,17 +95,22 @@ class SetEncoder(nn.Module):
     def _curve(self, values: Tensor, layout: Layout | None) -> "_Curve | None":
         """Give the activation if it is enough to follow the winners, else None."""
         curves = {_CURVES.get(type(layer.activation)) for layer in self.layers}
-        forms = {layer.form for layer in self.layers}
         dropped = self.dropout.training and self.dropout.p > 0
-        if len(curves) > 1 or forms != {"max-norm"} or dropped or self.pool.pooling != "max":
-            return None
+        other = self.pool.pooling != "max" or any(layer.form != "max-norm" for layer in self.layers)
         # Sets without members, and types or devices that do not go together, are for `plain` to complain about.
         sizes = values.shape[:2] if layout is None else (layout.n_sets, *layout.host_sizes)
         kinds = {(tensor.dtype, tensor.device) for tensor in (values, *self.parameters())}
-        if 0 in sizes or len(kinds) > 1 or values.dtype.itemsize < 4 or values.is_meta:
+        if (
+            max(len(curves), len(kinds)) > 1
+            or dropped
+            or other
+            or 0 in sizes
+            or values.dtype.itemsize < 4
+            or values.is_meta
+        ):
             return None
-        hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-        hooked = any(getattr(module, name) for module in self.modules() if module is not self for name in hooks)
+        names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+        hooked = any(getattr(module, name) for module in self.modules() if module is not self for name in names)
         if hooked or torch.is_autocast_enabled(values.device.type) or torch.compiler.is_compiling():
             return None
         return curves.pop()
@@ -137,80 +136,68 @@ _CURVES = {
 
 
 class _Chunk(NamedTuple):
-    """Some sets: rows (total, channels), and the number of members of each set."""
+    """Some sets that are worked on together: where their rows begin, and the number of members of each."""
 
-    rows: Tensor
     start: int
     sizes: list[int]
 
-    @property
-    def equal(self) -> bool:
-        return min(self.sizes) == max(self.sizes)
-
     def subtract_max(self, rows: Tensor) -> Tensor:
         """Subtract from each member the maxima of its set, in place, and give them: (sets, channels)."""
-        if self.equal:
+        if min(self.sizes) == max(self.sizes):
             sets = rows.view(len(self.sizes), -1, rows.shape[1])
             largest = sets.amax(1)
             sets.sub_(largest.unsqueeze(1))
             return largest
-        parts = rows.split(self.sizes)
-        largest = torch.stack([part.amax(0) for part in parts])
-        for part, maxima in zip(parts, largest, strict=True):
-            part.sub_(maxima)
+        largest = torch.stack([part.amax(0) for part in rows.split(self.sizes)])
+        rows.sub_(largest.index_select(0, self.set_index(rows.device)))
         return largest
 
-    def set_of(self, places: Tensor) -> Tensor:
+    def set_index(self, device: torch.device) -> Tensor:
         """Number of the set that each row belongs to."""
-        if self.equal:
-            return places // self.sizes[0]
-        ends = torch.tensor(self.sizes, device=places.device).cumsum(0)
-        return torch.searchsorted(ends, places, right=True)
+        sizes = torch.tensor(self.sizes, device=device)
+        return torch.arange(len(sizes), device=device).repeat_interleave(sizes, output_size=sum(self.sizes))
 
 
-def _chunks(values: Tensor, layout: Layout | None, folded: list[tuple[Tensor, Tensor]]) -> Iterator[_Chunk]:
-    """Cut the sets into chunks that are worked on together."""
-    rows = values.detach().reshape(-1, values.shape[-1])
-    sizes = [values.shape[1]] * values.shape[0] if layout is None else layout.host_sizes
-    width = max(max(weight.shape) for weight, _ in folded)
-    limit = _CHUNK_BYTES.get(rows.device.type, _CHUNK_BYTES_ELSEWHERE) // (width * rows.element_size())
-    first = start = 0
-    while first < len(sizes):
-        last, stop = first + 1, start + sizes[first]
-        while last < len(sizes) and last - first < _CHUNK_SETS and stop + sizes[last] - start <= limit:
-            last, stop = last + 1, stop + sizes[last]
-        yield _Chunk(rows[start:stop], start, sizes[first:last])
-        first, start = last, stop
+class _Climb:
+    """The way up through all layers, for some sets at a time."""
 
+    def __init__(self, curve: _Curve, parameters: Sequence[Tensor], values: Tensor, layout: Layout | None) -> None:
+        self.curve = curve
+        self.layers = [*zip(parameters[::2], parameters[1::2], strict=True)]
+        if curve.doubled:
+            # From t - max t of one level, half of h - max h, to the input of `squash` at the next, or to the last z.
+            into, out = [1] + [2] * (len(self.layers) - 1), [-2] * (len(self.layers) - 1) + [1]
+            self.layers = [(i * o * w, o * b) for i, o, (w, b) in zip(into, out, self.layers, strict=True)]
+        self.rows = values.detach().reshape(-1, values.shape[-1])
+        sizes = [values.shape[1]] * len(values) if layout is None else layout.host_sizes
+        widths = [self.rows.shape[1], *(len(bias) for _, bias in self.layers)]
+        limit = _CHUNK_BYTES.get(values.device.type, 2**28) // (max(widths) * values.element_size())
+        self.chunks: list[_Chunk] = []
+        room = start = 0
+        for size in sizes:
+            if size > room:
+                self.chunks.append(_Chunk(start, []))
+                room = max(limit, size)
+            self.chunks[-1].sizes.append(size)
+            start, room = start + size, room - size
+        # One memory for all chunks: freed and taken anew, it would lie scattered among the rows that are kept.
+        most = max(sum(chunk.sizes) for chunk in self.chunks)
+        self.memory = [self.rows.new_empty(most, width) for width in widths]
 
-def _fold(curve: _Curve, parameters: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
-    """Give weight and bias of each layer such that they lead from t - max t of one level to the input of `squash`."""
-    pairs = [*zip(parameters[::2], parameters[1::2], strict=True)]
-    if not curve.doubled:
-        return pairs
-    into = [1] + [2] * (len(pairs) - 1)
-    out = [-2] * (len(pairs) - 1) + [1]
-    return [(i * o * weight, o * bias) for i, o, (weight, bias) in zip(into, out, pairs, strict=True)]
+    def __call__(self, chunk: _Chunk) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Give the output of the sets, and t - max t (until the next call) and max t of each level.
 
-
-def _climb(
-    chunk: _Chunk, curve: _Curve, folded: list[tuple[Tensor, Tensor]], keep: bool
-) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """Take some sets through all layers: the output, and if they are kept t - max t and max t of each level.
-
-    The last level is z itself, since the maximum of an activation is the activation of the maximum.
-    """
-    below = chunk.rows.clone()
-    belows, tops = [below], [chunk.subtract_max(below)]
-    for number, (weight, bias) in enumerate(folded):
-        below = torch.addmm(bias, below, weight.t())
-        if number + 1 < len(folded):
-            curve.squash(below)
-        top = chunk.subtract_max(below)
-        if keep:
-            belows.append(below)
-            tops.append(top)
-    return curve.whole(top), belows, tops
+        The last level is z itself, since the maximum of an activation is the activation of the maximum.
+        """
+        belows = [memory[: sum(chunk.sizes)] for memory in self.memory]
+        belows[0].copy_(self.rows[chunk.start :][: sum(chunk.sizes)])
+        tops = [chunk.subtract_max(belows[0])]
+        for level, (weight, bias) in enumerate(self.layers, start=1):
+            torch.addmm(bias, belows[level - 1], weight.t(), out=belows[level])
+            if level < len(self.layers):
+                self.curve.squash(belows[level])
+            tops.append(chunk.subtract_max(belows[level]))
+        return self.curve.whole(tops[-1]), belows, tops
 
 
 def _wins(below: Tensor) -> Tensor:
@@ -223,21 +210,23 @@ class _WinningRows(Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, layout: Layout | None, curve: _Curve, *parameters: Tensor) -> Tensor:
-        folded = _fold(curve, parameters)
-        # Nothing below the first level that leads to a wanted gradient has to be kept.
-        wanted = [ctx.needs_input_grad[0], *(any(pair) for pair in zip(*[iter(ctx.needs_input_grad[3:])] * 2))]
-        ctx.bottom = max(0, wanted.index(True) - 1)
-        ctx.curve, ctx.shape, ctx.chunks, outputs, kept = curve, values.shape, [], [], []
-        for chunk in _chunks(values, layout, folded):
-            output, belows, tops = _climb(chunk, curve, folded, keep=True)
+        climb = _Climb(curve, parameters, values, layout)
+        # Below the lowest layer whose gradient is wanted, nothing has to be kept.
+        ctx.bottom = 0 if ctx.needs_input_grad[0] else ctx.needs_input_grad[3:].index(True) // 2
+        ctx.curve, ctx.shape, ctx.chunks = curve, values.shape, climb.chunks
+        outputs, kept = [], []
+        for chunk in climb.chunks:
+            output, belows, tops = climb(chunk)
             outputs.append(output)
-            winner = False
-            for level in range(len(folded), ctx.bottom - 1, -1):
-                winner = _wins(belows[level].amax(1)) | winner
-                places = winner.nonzero().squeeze(1)
+            set_index = chunk.set_index(values.device)
+            winners = torch.zeros_like(set_index, dtype=torch.bool)
+            for level in range(len(climb.layers), ctx.bottom - 1, -1):
+                winners |= _wins(belows[level].amax(1))
+                places = winners.nonzero().squeeze(1)
                 rows = belows[level].index_select(0, places)
-                kept += [places, _wins(rows) if level == len(folded) else rows, tops[level]]
-            ctx.chunks.append(chunk._replace(rows=None))
+                if level == len(climb.layers):  # there it is enough to know who won
+                    rows = _wins(rows)
+                kept += [places, set_index.index_select(0, places), rows, tops[level]]
         output = torch.cat(outputs)
         ctx.save_for_backward(output, *parameters, *kept)
         return output
@@ -250,51 +239,34 @@ class _WinningRows(Function):
         wants_values, _, _, *wanted = ctx.needs_input_grad
         output, *saved = ctx.saved_tensors
         parameters, kept = saved[: len(wanted)], iter(saved[len(wanted) :])
-        weights = parameters[::2]
         grads = [torch.zeros_like(each) if want else None for each, want in zip(parameters, wanted, strict=True)]
         grad_values = grad.new_zeros(ctx.shape) if wants_values else None
-        grad_top = grad * ctx.curve.slope(output)
-        for chunk, per_set in zip(ctx.chunks, grad_top.split([len(each.sizes) for each in ctx.chunks]), strict=True):
-            places, wins, _ = next(kept), next(kept), next(kept)
-            members = _Members(chunk, places)
-            # The gradient of z, for each winner, and summed over each set.
-            rows, sums = wins * members.spread(per_set / members.sum(wins.to(grad.dtype))), per_set
-            for level in range(len(weights) - 1, ctx.bottom - 1, -1):
-                above, places, below, top = places, next(kept), next(kept), next(kept)
+        per_output = (grad * ctx.curve.slope(output)).split([len(chunk.sizes) for chunk in ctx.chunks])
+        for chunk, sums in zip(ctx.chunks, per_output, strict=True):
+            places, sets, wins, _ = (next(kept) for _ in range(4))
+            # The gradient of z: `sums` over each set, and `rows` of the members that won.
+            rows = _share(sums, wins, sets)
+            for level in range(len(parameters) // 2 - 1, ctx.bottom - 1, -1):
+                weight, scale = parameters[2 * level], 2 if ctx.curve.doubled and level else 1
+                above, (places, sets, below, top) = places, (next(kept) for _ in range(4))
                 among = torch.searchsorted(places, above)
-                scale = 2 if ctx.curve.doubled and level else 1
                 if wanted[2 * level]:
                     grads[2 * level].addmm_(rows.t(), below.index_select(0, among), alpha=scale)
                 if wanted[2 * level + 1]:
                     grads[2 * level + 1] += sums.sum(0)
                 if level == ctx.bottom and not wants_values:
                     break
-                # Of h - max h the first part goes to the same members, the second to those with the maximum.
-                members = _Members(chunk, places)
-                wins = _wins(below).to(grad.dtype)
-                share = members.spread(sums @ weights[level] / members.sum(wins))
-                rows = (wins.mul_(share).neg_()).index_add_(0, among, rows @ weights[level])
+                # The gradient of h - max h: h passes it to the same members, max h to those that won there.
+                rows = _share(-sums @ weight, _wins(below), sets).index_add_(0, among, rows @ weight)
                 if level:
-                    h = scale * (below + members.spread(top)) + (1 - scale)
-                    rows *= ctx.curve.slope(h)
-                    sums = members.sum(rows)
+                    rows *= ctx.curve.slope(scale * (below + top.index_select(0, sets)) + (1 - scale))
+                    sums = torch.zeros_like(top).index_add_(0, sets, rows)
                 else:
-                    grad_values.view(-1, ctx.shape[-1])[chunk.start :][: sum(chunk.sizes)].index_copy_(0, places, rows)
+                    grad_values.view(-1, ctx.shape[-1])[chunk.start :].index_copy_(0, places, rows)
         return grad_values, None, None, *grads
 
 
-class _Members:
-    """Some members of the sets of a chunk, by their places among its rows."""
-
-    def __init__(self, chunk: _Chunk, places: Tensor) -> None:
-        self.sets = chunk.set_of(places) if len(chunk.sizes) > 1 else None
-        self.count = len(chunk.sizes)
-
-    def spread(self, per_set: Tensor) -> Tensor:
-        return per_set if self.sets is None else per_set.index_select(0, self.sets)
-
-    def sum(self, rows: Tensor) -> Tensor:
-        """Sum over each set as a matrix product: in the same order in every run, on a GPU as well."""
-        if self.sets is None:
-            return rows.sum(0, keepdim=True)
-        return (torch.arange(self.count, device=rows.device).unsqueeze(1) == self.sets).to(rows.dtype) @ rows
+def _share(per_set: Tensor, wins: Tensor, sets: Tensor) -> Tensor:
+    """Divide what each set has for a channel evenly among the members that won it."""
+    wins = wins.to(per_set.dtype)
+    return (per_set / torch.zeros_like(per_set).index_add_(0, sets, wins)).index_select(0, sets).mul_(wins)
