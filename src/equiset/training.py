@@ -143,6 +143,8 @@ def _train_epoch(
     device: torch.device,
 ) -> dict[str, float]:
     fix_seeds(seed, epoch)
+    for group in optimizer.param_groups:
+        group["lr"] = settings.optimizer.learning_rate * 0.1 ** sum(epoch > last for last in settings.lower_after)
     model.train()
     batches = task.train_batches(torch.Generator().manual_seed(torch.initial_seed()))
     totals: Sums = {}

@@ -22,6 +22,7 @@ from equiset.settings import Settings, validate
 DATASETS = {
     "mnist": "equiset.data.mnist",
     "redmapper": "equiset.data.redmapper",
+    "modelnet40": "equiset.data.modelnet40",
 }
 
 

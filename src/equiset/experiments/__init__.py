@@ -14,6 +14,7 @@ from types import ModuleType
 EXPERIMENTS = {
     "mnist_sums": "equiset.experiments.mnist_sums",
     "redshift": "equiset.experiments.redshift",
+    "point_clouds": "equiset.experiments.point_clouds",
 }
 """Name in the config -> package. Adding an experiment adds one entry."""
 

@@ -33,6 +33,8 @@ class Training(Settings):
     """Arithmetic of the network. `bfloat16` is automatic mixed precision; slow on a CPU that lacks it."""
     gradient_clip: float | None = Field(None, gt=0)
     """Largest norm of the gradient; empty for no limit."""
+    lower_after: tuple[int, ...] = ()
+    """Epochs after which the learning rate falls to a tenth of what it was."""
 
 
 class Sets(Settings):

@@ -1,0 +1,123 @@
+"""What is measured on trained networks beyond Table 1: robustness, and the clouds that units prefer (figure 3)."""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from equiset.experiments.point_clouds.settings import Activations, CloudVariant, Robustness
+from equiset.experiments.point_clouds.task import CloudNet, Clouds
+from equiset.nn import SetLayer
+from equiset.results.runs import Material, Run
+from equiset.training import choose_device, fix_seeds
+
+_UNITS_AT_ONCE = 64
+
+
+def load(run: Run, device: torch.device) -> CloudNet:
+    """Return a trained network, ready to be evaluated."""
+    model = CloudNet(CloudVariant.model_validate(run.settings), run.info["sets"]["classes"]).to(device).eval()
+    model.load_state_dict(load_file(run.folder / "weights.safetensors", device=str(device)))
+    return model
+
+
+def robustness(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
+    """Accuracy on test meshes by number of particles, rotation about z and scale, for one draw of particles.
+
+    Columns: variant, seed, changed (`particles`, `rotation_degrees` or `scale`), value, accuracy.
+    """
+    options = Robustness.model_validate(settings)
+    table = pd.read_parquet(material.store / "meshes.parquet", columns=["split", "label"])
+    meshes = np.flatnonzero(table["split"] == "test")
+    if options.meshes and options.meshes < len(meshes):
+        meshes = meshes[np.linspace(0, len(meshes) - 1, options.meshes).round().astype(int)]
+    labels = torch.from_numpy(table["label"].to_numpy(dtype=np.int64)[meshes])
+    rows = []
+    for variant, group in material.runs.items():
+        for run in group:
+            device = choose_device(run.info["spec"]["device"])
+            model, clouds = load(run, device), Clouds(material.store, device)
+            for changed, value, particles, angle, scale in _conditions(options, run.info["sets"]["particles"]):
+                model.transformation.fixed = (float(np.radians(angle)), scale)
+                correct = _correct(model, clouds, meshes, labels, particles, run.seed)
+                rows.append((variant, run.seed, changed, value, correct / len(meshes)))
+    return pd.DataFrame(rows, columns=["variant", "seed", "changed", "value", "accuracy"])
+
+
+def _conditions(options: Robustness, trained: int) -> Iterator[tuple[str, float, int, float, float]]:
+    for count in options.particles:
+        yield "particles", count, count, 0.0, 1.0
+    for angle in options.rotation_degrees:
+        yield "rotation_degrees", angle, trained, angle, 1.0
+    for scale in options.scales:
+        yield "scale", scale, trained, 0.0, scale
+
+
+@torch.no_grad()
+def _correct(model: CloudNet, clouds: Clouds, meshes: np.ndarray, labels: Tensor, particles: int, seed: int) -> int:
+    batches = clouds.fixed_draw(meshes, particles, seed, 1)
+    return sum(int((model(drawn).argmax(1).cpu() == labels[rows]).sum()) for rows, drawn in batches)
+
+
+def activations(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
+    """Clouds that maximise single units of the first two layers.
+
+    Columns: objective, layer, unit, activation, activated, cloud (x, y, z of all particles, normalised).
+    """
+    options = Activations.model_validate(settings)
+    run = next(iter(material.runs.values()))[0]
+    device = choose_device(run.info["spec"]["device"])
+    model = load(run, device).requires_grad_(False)
+    layers = list(model.encoder.layers)
+    rows = []
+    for objective, depth in product(options.objectives, (1, 2)[: len(layers)]):
+        units = torch.arange(min(options.units, layers[depth - 1].out_features), device=device)
+        for some in units.split(_UNITS_AT_ONCE):
+            fix_seeds(run.seed, depth, int(some[0]))
+            clouds, reached = maximise(model.norm, layers[:depth], some, options, objective)
+            for unit, activation, cloud in zip(some.tolist(), reached.tolist(), clouds.cpu().numpy(), strict=True):
+                active = activation >= options.activated
+                rows.append((objective, depth, unit, activation, active, cloud.ravel()))
+    return pd.DataFrame(rows, columns=["objective", "layer", "unit", "activation", "activated", "cloud"])
+
+
+def maximise(
+    norm: nn.Module, layers: list[SetLayer], units: Tensor, options: Activations, objective: str
+) -> tuple[Tensor, Tensor]:
+    """Move one uniform cloud for each unit of the last layer until the unit is active, all in one batch.
+
+    Returns the normalised clouds, (units, particles, 3), and the activations that they reach, (units,).
+    """
+    x = (2 * torch.rand(len(units), options.particles, 3, device=units.device) - 1).requires_grad_()
+    optimizer = torch.optim.Adamax([x], lr=options.learning_rate, betas=options.betas)
+    with torch.enable_grad():
+        for _ in range(options.iterations):
+            optimizer.zero_grad(set_to_none=True)
+            # Clouds have no unit in common, so the gradient of the sum is the gradient of each.
+            _activation(norm(x), layers, units, objective).sum().neg().backward()
+            optimizer.step()
+    with torch.no_grad():
+        clouds = norm(x)
+        return clouds, _activation(clouds, layers, units, objective)
+
+
+def _activation(x: Tensor, layers: list[SetLayer], units: Tensor, objective: str) -> Tensor:
+    """Return the activation of unit `units[i]` of the last layer for cloud i, over its particles."""
+    for layer in layers[:-1]:
+        x = layer(x)
+    last = layers[-1]
+    if last.form == "max-norm":
+        # One column of the last layer is enough for each cloud.
+        values = (x - x.amax(1, keepdim=True)) @ last.weight[units].unsqueeze(2) + last.bias[units].view(-1, 1, 1)
+        values = last.activation(values).squeeze(2)
+    else:
+        values = last(x)[torch.arange(len(x), device=x.device), :, units]
+    return values.amax(1) if objective == "max" else values.mean(1)
+
+
+ANALYSES = {"robustness": robustness, "activations": activations}

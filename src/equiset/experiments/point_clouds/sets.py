@@ -1,0 +1,51 @@
+"""Says which meshes are for training, validation and test. Particles are drawn from the pool while it is read."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from equiset.errors import EquisetError
+from equiset.experiments.point_clouds.settings import CloudSets
+from equiset.files import digest, read_json, write_json
+
+
+def make_sets(settings: CloudSets, seed: int, store: Path, folder: Path) -> None:
+    """Write `sets.parquet` (row of the pool, split, label) and `sets.json` (what they are, and their digest)."""
+    about = read_json(store / "store.json")
+    if settings.particles > about["pool"]:
+        raise EquisetError(
+            f"cannot draw {settings.particles} different particles from pools of {about['pool']}: "
+            "raise datasets.modelnet40.pool"
+        )
+    meshes = pd.read_parquet(store / "meshes.parquet", columns=["label", "split"])
+    split = meshes["split"].to_numpy(dtype=object, copy=True)
+    train = np.flatnonzero(split == "train")
+    held_out = np.random.default_rng(seed).permutation(train)[: round(settings.holdout * len(train))]
+    if len(held_out) == len(train):
+        raise EquisetError(f"a holdout of {settings.holdout} leaves none of {len(train)} meshes for training")
+    split[held_out] = "validation"
+    names = ["train", "validation", "test"]
+    table = pd.DataFrame(
+        {
+            "mesh": np.arange(len(meshes), dtype=np.int32),
+            "split": pd.Categorical(split, categories=names),
+            "label": meshes["label"],
+        }
+    )
+    folder.mkdir(parents=True)
+    table.to_parquet(folder / "sets.parquet", index=False)
+    described = {
+        "dataset": about["dataset"],
+        "source": about["source"],
+        "real": about["real"],
+        "data": about["description"],
+        "store_digest": about["digest"],
+        "digest": digest(folder / "sets.parquet"),
+        "seed": seed,
+        "classes": len(about["classes"]),
+        "meshes": {name: int((split == name).sum()) for name in names},
+        "skipped": len(about["skipped"]),
+        **settings.model_dump(mode="json"),
+    }
+    write_json(folder / "sets.json", described)

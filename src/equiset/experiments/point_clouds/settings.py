@@ -1,0 +1,93 @@
+"""What `config.yaml` may say about the point clouds."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from equiset.experiments.base import Experiment, Name, Sets, Variant
+from equiset.settings import Settings
+
+
+class CloudSets(Sets):
+    """Clouds of particles on the surfaces of meshes, labelled with the mesh's class."""
+
+    particles: int = Field(ge=1)
+    """Particles of a cloud, drawn from the mesh's pool without replacement: for training anew in every epoch."""
+    draws: int = Field(3, ge=1)
+    """Independent draws of test particles; each test mesh is evaluated once for each."""
+    holdout: float = Field(0.0, ge=0, lt=1)
+    """Share of the training meshes that is kept for validation, for tuning. The reported runs learn from all."""
+
+
+class CloudVariant(Variant):
+    """One of the paper's models, or a change to one."""
+
+    model: Literal["set-layer", "set-pooling", "graph"]
+    """Set layers; fully connected layers of the same width; convolutions on the graph of nearest neighbours.
+    Each ends in a maximum over the particles."""
+    form: Literal["sum", "mean", "max", "mean-norm", "max-norm"] = "max-norm"
+    """Form of the set layers; `max-norm` is eq. 5, `max` eq. 4."""
+    layers: int = Field(3, ge=1)
+    """Number of set layers, or of what takes their place."""
+    width: int = Field(gt=0)
+    """Channels of these layers."""
+    dense: int = Field(gt=0)
+    """Units of the fully connected layer after the pooling."""
+    dropout: float = Field(0.5, ge=0, lt=1)
+    """Rate of the two dropouts after the pooling; for `graph`, after each graph layer and the dense layer."""
+    set_dropout: float = Field(0.0, ge=0, lt=1)
+    """Rate of dropout after each set layer, a channel at once for all particles."""
+    neighbours: int = Field(8, ge=1)
+    """With `graph`, neighbours of each particle."""
+    rotation_degrees: float = Field(0.0, ge=0, le=180)
+    """While training, clouds are turned about z by a random angle up to this, either way."""
+    scale: float = Field(1.0, gt=0, le=1)
+    """While training, clouds are scaled by a random factor between this and its inverse, after the normalisation."""
+    scale_axes: Literal["together", "separately"] = "together"
+    """Whether the three axes share the factor."""
+
+
+class Robustness(Settings):
+    """How accuracy changes with what is done to the test clouds."""
+
+    particles: list[int] = Field(min_length=1)
+    """Numbers of particles."""
+    rotation_degrees: list[float] = Field(min_length=1)
+    """Rotations about z."""
+    scales: list[float] = Field(min_length=1)
+    """Factors after the normalisation."""
+    meshes: int | None = Field(None, ge=1)
+    """Test meshes to use, evenly taken; empty for all."""
+
+
+class Activations(Settings):
+    """Clouds that maximise the activation of single units (figure 3)."""
+
+    particles: int = Field(1000, ge=2)
+    iterations: int = Field(ge=1)
+    units: int = Field(ge=1)
+    """Units of each layer, the first ones."""
+    learning_rate: float = Field(0.01, gt=0)
+    betas: tuple[float, float] = (0.1, 0.9)
+    objectives: tuple[Literal["max", "mean"], ...] = Field(("max", "mean"), min_length=1)
+    """What is maximised: the largest, or the mean, of the unit's activations over the particles. Each in turn."""
+    activated: float = Field(0.9, gt=-1, lt=1)
+    """A unit counts as activated from this on."""
+
+
+class ExperimentSettings(Experiment):
+    """The point clouds."""
+
+    title: ClassVar[str] = "Point cloud classification"
+    dataset: ClassVar[str] = "modelnet40"
+    tables: ClassVar[tuple[str, ...]] = ("table1", "ablations")
+    figures: ClassVar[tuple[str, ...]] = ("figure2", "figure3", "robustness")
+    analyses: ClassVar[dict[str, tuple[str, ...]]] = {
+        "robustness": ("set-100", "set-1000", "set-5000"),
+        "activations": ("set-1000",),
+    }
+
+    sets: dict[Name, CloudSets]
+    variants: dict[Name, CloudVariant]
+    robustness: Robustness
+    activations: Activations

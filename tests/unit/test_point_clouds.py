@@ -1,0 +1,201 @@
+"""The networks of Table 1, their clouds, and what is measured on them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from equiset.data.meshes import open_pool
+from equiset.data.modelnet40 import ModelNetSettings, fetch, prepare
+from equiset.errors import EquisetError
+from equiset.experiments.point_clouds.analyses import _activation, maximise
+from equiset.experiments.point_clouds.sets import make_sets
+from equiset.experiments.point_clouds.settings import Activations, CloudSets, CloudVariant
+from equiset.experiments.point_clouds.task import CloudNet, Clouds, Graph, NeighbourMean, RowLinear, Task, nearest
+from equiset.files import read_json
+from equiset.nn import SetLayer, SetNorm
+from equiset.training import train
+
+CPU = torch.device("cpu")
+
+
+def variant(**changes):
+    training = {"epochs": 2, "batch_size": 16, "optimizer": {"learning_rate": 0.01}}
+    return CloudVariant(**{"model": "set-layer", "width": 8, "dense": 8, "sets": "P", "training": training, **changes})
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """The stand-in, one training and one test mesh for each class, 64 points each."""
+    folder = tmp_path_factory.mktemp("clouds")
+    settings = ModelNetSettings(source="twin", twin={"train": 1, "test": 1}, pool=64)
+    prepare(fetch(settings, folder / "cache"), folder / "store", settings)
+    return folder / "store"
+
+
+@pytest.fixture(scope="module")
+def sets(store, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sets") / "seed0"
+    make_sets(CloudSets(particles=20, draws=2), 0, store, folder)
+    return folder
+
+
+def test_sets_say_which_meshes_are_for_what(store, tmp_path):
+    make_sets(CloudSets(particles=64, holdout=0.25), 3, store, tmp_path / "sets")
+    table = pd.read_parquet(tmp_path / "sets" / "sets.parquet")
+    assert table["split"].value_counts().to_dict() == {"test": 40, "train": 30, "validation": 10}
+    about = read_json(tmp_path / "sets" / "sets.json")
+    assert (about["classes"], about["particles"], about["real"], about["skipped"]) == (40, 64, False, 0)
+    assert about["meshes"] == {"train": 30, "validation": 10, "test": 40}
+    meshes = pd.read_parquet(store / "meshes.parquet")
+    assert (table["label"] == meshes["label"]).all()
+    assert ((table["split"] == "test") == (meshes["split"] == "test")).all()
+    with pytest.raises(EquisetError, match=r"65 different particles from pools of 64.*modelnet40\.pool"):
+        make_sets(CloudSets(particles=65), 0, store, tmp_path / "more")
+
+
+def test_particles_are_drawn_without_replacement(store):
+    drawn = Clouds(store, CPU).draw(np.array([5, 0]), 64, np.random.default_rng(0)).numpy()
+    pool = open_pool(store)
+    for cloud, mesh in zip(drawn, (5, 0), strict=True):
+        assert sorted(map(tuple, cloud.tolist())) == sorted(map(tuple, pool[mesh].tolist()))
+
+
+def test_every_test_mesh_is_predicted_once_per_draw(store, sets):
+    task = Task(variant(), store, sets, CPU)
+    model = task.build_model().eval()
+    table = task.predict(model)
+    assert table.groupby("draw").size().to_dict() == {0: 40, 1: 40}
+    assert table["mesh"].nunique() == 40
+    first, second = (part["probability"].to_numpy() for _, part in table.groupby("draw"))
+    assert (first != second).any()
+    pd.testing.assert_frame_equal(table, task.predict(model), check_exact=True)
+
+
+def test_training_sees_new_particles_in_every_epoch(store, sets):
+    task = Task(variant(), store, sets, CPU)
+
+    def epoch(seed):
+        batches = list(task.train_batches(torch.Generator().manual_seed(seed)))
+        assert [len(labels) for _, labels in batches] == [16, 16, 8]
+        return torch.cat([clouds for clouds, _ in batches]), torch.cat([labels for _, labels in batches])
+
+    (one, labels), (same, _), (other, _) = epoch(1), epoch(1), epoch(2)
+    assert sorted(labels.tolist()) == list(range(40))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+@pytest.mark.parametrize("model", ["set-layer", "set-pooling", "graph"])
+def test_models_learn_and_do_not_see_the_order(store, sets, tmp_path, model):
+    settings = variant(model=model, dropout=0.0, width=16)
+    optimizer = settings.training.optimizer.model_copy(update={"learning_rate": 0.03})
+    training = settings.training.model_copy(update={"epochs": 12, "optimizer": optimizer})
+    task = Task(settings.model_copy(update={"training": training}), store, sets, CPU)
+    network, progress = train(task, training, 0, CPU, tmp_path / "checkpoint.pt")
+    torch.use_deterministic_algorithms(False)
+    assert progress.metrics[-1]["train_loss"] < 0.9 * progress.metrics[0]["train_loss"]
+    clouds = torch.rand(2, 20, 3)
+    network.eval()
+    shuffled = clouds[:, torch.randperm(20)]
+    torch.testing.assert_close(network(clouds), network(shuffled), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", ["sum", "mean", "max", "max-norm"])
+def test_the_norm_forms_have_the_parameters_of_the_pooling_model(form):
+    count = {
+        name: sum(parameter.numel() for parameter in CloudNet(variant(**changes), 40).parameters())
+        for name, changes in {"set": {"form": form}, "pooling": {"model": "set-pooling"}}.items()
+    }
+    assert (count["set"] == count["pooling"]) == (form == "max-norm")
+
+
+def test_size_and_place_of_a_cloud_do_not_matter():
+    network, clouds = CloudNet(variant(), 40).eval(), torch.rand(3, 30, 3)
+    torch.testing.assert_close(network(clouds), network(100 * clouds - 7), rtol=1e-3, atol=1e-4)
+
+
+def test_transformations_act_after_the_normalisation_and_only_in_training():
+    settings = variant(rotation_degrees=18, scale=0.8)
+    layer, clouds = CloudNet(settings, 40).transformation, torch.randn(500, 6, 3)
+    assert torch.equal(layer.eval()(clouds), clouds)
+    torch.manual_seed(0)
+    moved = layer.train()(clouds)
+    factor = moved[..., 2] / clouds[..., 2]
+    assert torch.allclose(factor, factor[:, :1].expand_as(factor), rtol=1e-3)
+    assert 0.79 < factor.min() < 0.85
+    assert 1.2 < factor.max() < 1.26
+    one, other = (torch.atan2(cloud[:, 0, 1], cloud[:, 0, 0]) for cloud in (clouds, moved))
+    angle = torch.rad2deg(torch.remainder(other - one + torch.pi, 2 * torch.pi) - torch.pi)
+    assert 16 < angle.abs().max() < 18.01
+    layer.eval().fixed = (float(np.radians(90)), 2.0)
+    torch.testing.assert_close(layer(torch.tensor([[[1.0, 0, 3]]])), torch.tensor([[[0.0, 2, 6]]]))
+    separate = CloudNet(variant(scale=0.8, scale_axes="separately"), 40).transformation
+    factor = separate(clouds)[:, 0] / clouds[:, 0]
+    assert (factor[:, 0] - factor[:, 1]).abs().max() > 0.1
+
+
+def test_nearest_neighbours():
+    cloud = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    distance = np.linalg.norm(cloud[:, None] - cloud, axis=2)
+    np.fill_diagonal(distance, np.inf)
+    expected = np.sort(np.argsort(distance, axis=1)[:, :8], axis=1)
+    assert (np.sort(nearest(cloud, 8), axis=1) == expected).all()
+    # Coincident points, and fewer points than neighbours.
+    same = nearest(np.zeros((20, 3)), 8)
+    assert same.shape == (20, 8)
+    assert (same != np.arange(20)[:, None]).all()
+    assert nearest(cloud[:4], 8).shape == (4, 3)
+    assert nearest(cloud[:1], 8).shape == (1, 0)
+
+
+def test_the_mean_over_neighbours_and_its_gradient():
+    clouds = torch.randn(3, 12, 3)
+    graph = Graph(clouds.numpy(), 4, CPU)
+    x = torch.randn(36, 5, requires_grad=True)
+    y = NeighbourMean.apply(x, graph)
+    near = [nearest(cloud.numpy(), 4) for cloud in clouds]
+    gathered = torch.cat([x.view(3, 12, 5)[number][torch.from_numpy(rows)].mean(1) for number, rows in enumerate(near)])
+    torch.testing.assert_close(y, gathered)
+    weights = torch.randn_like(y)
+    (sparse,) = torch.autograd.grad((y * weights).sum(), x, retain_graph=True)
+    (plain,) = torch.autograd.grad((gathered * weights).sum(), x)
+    torch.testing.assert_close(sparse, plain)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_rows_without_gradient_change_nothing(bias):
+    layer = RowLinear(5, 4, bias=bias).double()
+    x = torch.randn(3, 20, 5, dtype=torch.float64, requires_grad=True)
+    target = torch.randn(3, 4, dtype=torch.float64)
+
+    def gradients(apply):
+        pooled = torch.tanh(apply(x.flatten(0, 1))).unflatten(0, (3, 20)).amax(1)
+        return torch.autograd.grad(((pooled - target) ** 2).sum(), [x, *layer.parameters()])
+
+    plain = gradients(lambda rows: torch.nn.functional.linear(rows, layer.weight, layer.bias))
+    for one, other in zip(gradients(layer), plain, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    with torch.autocast("cpu", torch.bfloat16):
+        layer.float()(torch.randn(6, 5)).sum().backward()
+
+
+@pytest.mark.parametrize("form", ["max-norm", "max"])
+@pytest.mark.parametrize("objective", ["max", "mean"])
+def test_units_are_maximised_together_as_they_would_be_alone(form, objective):
+    torch.manual_seed(0)
+    layers = [SetLayer(3, 8, form, "tanh").requires_grad_(False), SetLayer(8, 6, form, "tanh").requires_grad_(False)]
+    units = torch.arange(6)
+    clouds = torch.randn(6, 15, 3)
+    together = _activation(clouds, layers, units, objective)
+    for unit in units:
+        values = layers[1](layers[0](clouds[unit : unit + 1]))[0, :, unit]
+        expected = values.max() if objective == "max" else values.mean()
+        torch.testing.assert_close(together[unit], expected)
+    options = Activations(iterations=40, units=6, particles=15)
+    torch.manual_seed(1)
+    _, before = maximise(SetNorm(), layers, units, options.model_copy(update={"iterations": 0}), objective)
+    torch.manual_seed(1)
+    reached, after = maximise(SetNorm(), layers, units, options, objective)
+    assert (after > before).all()
+    torch.testing.assert_close(reached.mean(1), torch.zeros(6, 3), atol=1e-5, rtol=0)
