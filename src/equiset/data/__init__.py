@@ -19,7 +19,7 @@ from types import ModuleType
 from equiset.errors import EquisetError
 from equiset.settings import Settings, validate
 
-DATASETS = {"mnist": "equiset.data.mnist"}
+DATASETS = {"mnist": "equiset.data.mnist", "celeba": "equiset.data.celeba"}
 
 
 def dataset_module(name: str) -> ModuleType:

@@ -11,7 +11,10 @@ A package holds
 from importlib import import_module
 from types import ModuleType
 
-EXPERIMENTS = {"mnist_sums": "equiset.experiments.mnist_sums"}
+EXPERIMENTS = {
+    "mnist_sums": "equiset.experiments.mnist_sums",
+    "outlier_faces": "equiset.experiments.outlier_faces",
+}
 """Name in the config -> package. Adding an experiment adds one entry."""
 
 

@@ -1,0 +1,89 @@
+"""How the networks learn to find the outliers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiset.errors import EquisetError
+from equiset.experiments.outlier_faces.network import SIDE, OutlierNet
+from equiset.experiments.outlier_faces.settings import FaceVariant
+from equiset.training import Batch, Sums
+
+_EVALUATED = 32  # sets at once
+
+
+class Task:
+    """Which members of a set do not belong; see `equiset.training.Task`.
+
+    Images stay in the memory-mapped store; a batch reads the few that it needs.
+    """
+
+    def __init__(self, settings: FaceVariant, store: Path, sets: Path, device: torch.device):
+        self.settings = settings
+        self.device = device
+        self.images = np.load(store / "images.npy", mmap_mode="r")
+        if self.images.shape[1:] != (SIDE, SIDE, 3):
+            raise EquisetError(f"{store / 'images.npy'} holds no {SIDE}x{SIDE} images: prepare the data anew")
+        table = pd.read_parquet(sets / "sets.parquet", columns=["split", "members", "outlier"])
+        self.splits = {
+            str(split): (np.stack(part["members"].to_numpy()), np.stack(part["outlier"].to_numpy()))
+            for split, part in table.groupby("split", observed=True)
+        }
+
+    def build_model(self) -> nn.Module:
+        members = self.splits["train"][0].shape[1]
+        return OutlierNet(self.settings, members).to(memory_format=torch.channels_last)
+
+    def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
+        order = torch.randperm(len(self.splits["train"][0]), generator=generator).numpy()
+        return self._batches("train", order, self.settings.training.batch_size)
+
+    def validation_batches(self) -> Iterator[Batch]:
+        return self._in_order("validation")
+
+    def _in_order(self, split: str, most: int | None = None) -> Iterator[Batch]:
+        return self._batches(split, np.arange(len(self.splits[split][0]))[:most], _EVALUATED)
+
+    def _batches(self, split: str, order: np.ndarray, size: int) -> Iterator[Batch]:
+        members, outlier = self.splits[split]
+        for start in range(0, len(order), size):
+            rows = order[start : start + size]
+            pixels = torch.from_numpy(self.images[members[rows]]).to(self.device)
+            # (batch, members, 64, 64, 3) bytes -> (batch, members, 3, 64, 64) from -1 to 1, still stored pixel by pixel
+            images = pixels.movedim(-1, 2).float().div_(127.5).sub_(1)
+            yield images, torch.from_numpy(outlier[rows]).to(self.device)
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Sums]:
+        images, outlier = batch
+        logits = model(images).float()
+        if self.settings.output == "softmax":
+            loss = F.cross_entropy(logits, outlier.int().argmax(1))
+            right = _is_first(logits.detach(), outlier)
+        else:
+            loss = F.binary_cross_entropy_with_logits(logits, outlier.float())
+            right = ((logits.detach() > 0) == outlier).all(1)
+        return loss, {"sets": len(outlier), "loss": loss.detach() * len(outlier), "accuracy": right.sum()}
+
+    @torch.no_grad()
+    def predict(self, model: nn.Module) -> pd.DataFrame:
+        """Return the probability of every member of every test set, and of as many training sets, without dropout."""
+        parts = []
+        for split in ("train", "test"):
+            members, outlier = self.splits[split]
+            count = min(len(members), len(self.splits["test"][0]))
+            logits = torch.cat([model(images).float().cpu() for images, _ in self._in_order(split, count)])
+            probability = logits.softmax(1) if self.settings.output == "softmax" else logits.sigmoid()
+            columns = {"members": members, "outlier": outlier, "probability": probability.numpy()}
+            part = pd.DataFrame({name: list(column[:count]) for name, column in columns.items()})
+            parts.append(part.assign(split=split))
+        return pd.concat(parts, ignore_index=True).astype({"split": "category"})
+
+
+def _is_first(logits: Tensor, outlier: Tensor) -> Tensor:
+    """Say for each set whether the largest logit is that of an outlier."""
+    return outlier.gather(1, logits.argmax(1, keepdim=True)).squeeze(1)
