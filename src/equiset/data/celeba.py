@@ -114,7 +114,9 @@ def fetch(settings: CelebaSettings, cache: Path) -> dict[str, Any]:
         "source": settings.source,
         "real": real,
         "description": description,
-        "files": {role: {"path": str(path), **_identify(path), "origin": origins[role]} for role, path in paths.items()},
+        "files": {
+            role: {"path": str(path), **_identify(path), "origin": origins[role]} for role, path in paths.items()
+        },
         # Beside the downloads, so that a pass over the images that was interrupted is found again.
         "work": str((cache / "unfinished").absolute()),
     }

@@ -69,7 +69,9 @@ def open_zip(path: Path) -> zipfile.ZipFile:
                 f"{path} is a web page and not a zip file: the server has sent its quota or login page in place of the "
                 "images. Wait a day or take another mirror, delete the file, and download it again"
             ) from None
-        raise EquisetError(f"{path} is damaged or cut off: it is no zip file. Delete it and download it again") from None
+        raise EquisetError(
+            f"{path} is damaged or cut off: it is no zip file. Delete it and download it again"
+        ) from None
 
 
 def _images_in(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -114,8 +116,15 @@ def decode(content: bytes, draft: bool = True) -> np.ndarray:
         scale = image.size[0] / width
         side = min(width, height)
         left, top = (width - side) / 2, (height - side) / 2
-        box = (left * scale, top * scale, min((left + side) * scale, image.size[0]), min((top + side) * scale, image.size[1]))
-        small = image.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BICUBIC if scale < 1 else Image.Resampling.BILINEAR, box)
+        box = (
+            left * scale,
+            top * scale,
+            min((left + side) * scale, image.size[0]),
+            min((top + side) * scale, image.size[1]),
+        )
+        small = image.convert("RGB").resize(
+            (SIDE, SIDE), Image.Resampling.BICUBIC if scale < 1 else Image.Resampling.BILINEAR, box
+        )
     return np.asarray(small)
 
 
@@ -141,7 +150,9 @@ def convert(
     if not done:
         needed = len(names) * SIDE * SIDE * 3
         if shutil.disk_usage(work).free < needed + 2**26:
-            raise EquisetError(f"{work.absolute()}: {len(names)} images need {needed >> 20} MiB, and there is less space")
+            raise EquisetError(
+                f"{work.absolute()}: {len(names)} images need {needed >> 20} MiB, and there is less space"
+            )
         np.lib.format.open_memmap(path, "w+", np.uint8, (len(names), SIDE, SIDE, 3)).flush()
     elif len(done) < len(blocks):
         log.info("going on after %d of %d blocks of images", len(done), len(blocks))

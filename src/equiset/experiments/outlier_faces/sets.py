@@ -144,7 +144,9 @@ def count_pairs(attributes: np.ndarray) -> pd.DataFrame:
     single = np.diag(both)
     neither = len(attributes) - single[:, None] - single + both
     first, second = np.triu_indices(len(both), 1)
-    return pd.DataFrame({"first": first, "second": second, "both": both[first, second], "neither": neither[first, second]})
+    return pd.DataFrame(
+        {"first": first, "second": second, "both": both[first, second], "neither": neither[first, second]}
+    )
 
 
 def _choose(candidates: int, rows: int, count: int, rng: np.random.Generator) -> np.ndarray:

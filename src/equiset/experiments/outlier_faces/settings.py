@@ -71,7 +71,7 @@ class ExperimentSettings(Experiment):
 
     title: ClassVar[str] = "Outlier faces"
     dataset: ClassVar[str] = "celeba"
-    tables: ClassVar[tuple[str, ...]] = ("accuracy", "pairs")
+    tables: ClassVar[tuple[str, ...]] = ("accuracy", "pairs", "several")
     figures: ClassVar[tuple[str, ...]] = ("figure4", "figure6", "curves", "calibration")
 
     sets: dict[Name, FaceSets]
