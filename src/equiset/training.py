@@ -198,10 +198,10 @@ def _resume(
         return Progress()
     try:
         state = torch.load(path, map_location=device, weights_only=True)
-    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        progress = Progress(**state["progress"])
+    except (RuntimeError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
         log.warning("cannot read the checkpoint %s (%s): starting anew", path, error)
         return Progress()
-    progress = Progress(**state["progress"])
     if progress.epochs > epochs:
         log.info("the checkpoint is past epoch %d: starting anew", epochs)
         return Progress()

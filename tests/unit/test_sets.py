@@ -208,8 +208,11 @@ def test_sets_made_or_used_in_inference_mode_can_be_trained_on():
     used = PackedSets.from_list(some_sets(2, 3))
     for packed in (made, used):
         with torch.inference_mode():
+            assert packed.sizes.tolist() == [2, 3]
             layer(packed)
             packed.to_dense()
+        assert not packed.sizes.is_inference()
+        assert not packed.set_index.is_inference()
         packed = packed.with_rows(torch.randn(5, 3, requires_grad=True))
         SetNorm()(layer(packed)).to_dense()[0].square().sum().backward()
         assert packed.rows.grad is not None

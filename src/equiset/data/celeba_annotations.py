@@ -76,8 +76,8 @@ def _read_attributes(path: Path) -> tuple[np.ndarray, tuple[str, ...], np.ndarra
         raise EquisetError(f"{path}, line 2: expected the different names of the attributes. {_REMEDY}")
     if not lines[0].strip().isdigit() or int(lines[0]) != len(lines) - 2:
         raise EquisetError(
-            f"{path}, line 1: expected the number of rows, {len(lines) - 2}, got {lines[0][:40]!r}; a download that was "
-            f"cut off? {_REMEDY}"
+            f"{path}, line 1: expected the number of rows, {len(lines) - 2}, got {lines[0][:40]!r}; a download that "
+            f"was cut off? {_REMEDY}"
         )
     files, values = _table(path, lines, 2, 1 + len(names))
     true = values == b"1"

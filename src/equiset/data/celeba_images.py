@@ -113,18 +113,12 @@ def decode(content: bytes, draft: bool = True) -> np.ndarray:
         if draft and min(width, height) >= 2 * SIDE:
             # It takes the smallest scale that is not below the size it is given.
             image.draft("RGB", (-(-width // 2), -(-height // 2)))
-        scale = image.size[0] / width
-        side = min(width, height)
-        left, top = (width - side) / 2, (height - side) / 2
-        box = (
-            left * scale,
-            top * scale,
-            min((left + side) * scale, image.size[0]),
-            min((top + side) * scale, image.size[1]),
-        )
-        small = image.convert("RGB").resize(
-            (SIDE, SIDE), Image.Resampling.BICUBIC if scale < 1 else Image.Resampling.BILINEAR, box
-        )
+        now_width, now_height = image.size
+        side = min(now_width, now_height)
+        left, top = (now_width - side) / 2, (now_height - side) / 2
+        # The sharper filter makes up for the smoothing of the draft.
+        chosen = Image.Resampling.BICUBIC if now_width < width else Image.Resampling.BILINEAR
+        small = image.convert("RGB").resize((SIDE, SIDE), chosen, (left, top, left + side, top + side))
     return np.asarray(small)
 
 

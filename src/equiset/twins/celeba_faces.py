@@ -244,7 +244,7 @@ def _mouth(pen: _Pen, has: dict[str, bool], skin: np.ndarray) -> None:
         pen.shape(np.concatenate([upper, lower[::-1]]), np.array([70, 8, 16]))
         pen.shape(np.concatenate([upper, upper[::-1] * (0.8, 1) + (0, 2.8)]), _WHITE)
     pen.line(upper - (0, thick / 2), thick, lips)
-    pen.line(lower + (0, thick / 2), thick, lips)
+    pen.line(lower - (0, -thick / 2), thick, lips)
     if not gap:
         pen.line(upper, 1.3, _mix(lips, _BLACK, 0.6))
 

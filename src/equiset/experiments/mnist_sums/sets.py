@@ -51,6 +51,8 @@ def _draw(pool: np.ndarray, count: int, members: int, rng: np.random.Generator) 
     """Return `count` sets of `members` different rows of `pool`; a row may be in many sets."""
     if len(pool) < members:
         raise EquisetError(f"cannot draw sets of {members} different images from {len(pool)}: use fewer members")
+    if members**2 > len(pool):  # repeats would be the rule: draw set by set
+        return np.stack([rng.choice(pool, members, replace=False) for _ in range(count)])
     drawn = rng.integers(len(pool), size=(count, members))
     while True:
         ordered = np.sort(drawn, axis=1)

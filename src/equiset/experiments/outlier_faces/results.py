@@ -35,7 +35,7 @@ class Answers:
 
     @property
     def right(self) -> np.ndarray:
-        """Whether each set is answered right: the outlier is most probable; with sigmoids, every member is judged right."""
+        """Whether each set is answered right: its outlier is most probable; with sigmoids, every member's side is right."""
         if self.sigmoid:
             return ((self.probability > 0.5) == self.outlier).all(axis=1)
         # A tie that the truth would win is no merit: the first of the largest counts.
@@ -126,11 +126,11 @@ def accuracy(material: Material) -> Table:
         pd.DataFrame(shown),
         "How often the outlier among the faces of a set is found.",
         (
-            "Test: sets of people that no training set shows, after the last epoch. 95 % interval: Wilson's, over the test "
-            "sets of all seeds. Training: as many training sets, without dropout. Guess: one member at random. The sigmoid "
-            "model judges sets with 0 to 3 outliers, and is right only if it judges all members right; there, guess is "
-            "`no outlier`. Calibration error: expected, over the members of the test sets. ±: standard deviation over "
-            "seeds. Minutes: training time of one run.",
+            "Test: sets of people that no training set shows, after the last epoch. 95 % interval: Wilson's, over the "
+            "test sets of all seeds. Training: as many training sets, without dropout. Guess: one member at random. "
+            "The sigmoid model judges sets with 0 to 3 outliers, and is right only if it judges all members right; "
+            "there, the guess is `no outlier`. Calibration error: expected, over the members of the test sets. "
+            "±: standard deviation over seeds. Minutes: training time of one run.",
             f"Measured on {what_was_measured(material.runs)}",
         ),
     )
@@ -201,8 +201,8 @@ def several(material: Material) -> Table:
         pd.DataFrame(shown),
         "Sets with any number of outliers: a sigmoid for each member.",
         (
-            "A member is named an outlier if its probability is above one half. The last column takes as many members as "
-            "there are outliers, the most probable ones.",
+            "A member is named an outlier if its probability is above one half. The last column takes as many members "
+            "as there are outliers, the most probable ones.",
             f"Measured on {what_was_measured(runs or material.runs)}",
         ),
     )
@@ -257,7 +257,7 @@ def _rows(material: Material, start: int, count: int) -> Figure:
     # imshow sets limits of its own
     axis.set(xlim=(-0.1, width + text), ylim=(height, -0.05))
     found = int(answers.right[list(shown)].sum())
-    said = f"{found} of these {len(shown)} outliers are most probable; {100 * answers.right.mean():.0f} % of all test sets."
+    said = f"Found here: {found} of {len(shown)} outliers. In all test sets: {100 * answers.right.mean():.0f} %."
     canvas.text(0.01, 0.26 / canvas.get_figheight(), said, fontsize=7)
     name_data(canvas, what_was_measured({"": [run]}))
     return Figure(canvas)

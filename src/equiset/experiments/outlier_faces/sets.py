@@ -90,8 +90,8 @@ def check_people(identity: np.ndarray, part: np.ndarray) -> None:
     if same.any():
         people = np.unique(identity[order][1:][same])
         raise EquisetError(
-            f"{len(people)} people are in two parts of the official partition, for instance person {people[0]}; a test on "
-            "known faces is none. Set `split: people` under experiments.outlier_faces.sets to deal them out anew"
+            f"{len(people)} people are in two parts of the official partition, for instance person {people[0]}; a test "
+            "on known faces is none. Set `split: people` under experiments.outlier_faces.sets to deal them out anew"
         )
 
 
@@ -111,8 +111,8 @@ def draw_sets(
     if not len(usable):
         raise EquisetError(
             f"no two attributes have {members - least} images with both in the {split} part of the data, which has "
-            f"{len(attributes)} images. Add images, lower experiments.outlier_faces.sets.*.members, or set `split: people` "
-            "there if images of one part of the official partition are absent"
+            f"{len(attributes)} images. Add images, lower experiments.outlier_faces.sets.*.members, or set `split: "
+            "people` there if images of one part of the official partition are absent"
         )
     chosen = np.sort(rng.choice(usable, size=count))
     drawn = np.empty((count, members), dtype=np.int64)

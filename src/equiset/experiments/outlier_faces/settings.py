@@ -66,7 +66,7 @@ class FaceVariant(Variant):
         return self
 
 
-class ExperimentSettings(Experiment):
+class OutlierFaces(Experiment):
     """The outlier faces."""
 
     title: ClassVar[str] = "Outlier faces"
@@ -78,9 +78,12 @@ class ExperimentSettings(Experiment):
     variants: dict[Name, FaceVariant]
 
     @model_validator(mode="after")
-    def _softmax_has_one_outlier(self) -> "ExperimentSettings":
+    def _softmax_has_one_outlier(self) -> "OutlierFaces":
         for name, variant in self.variants.items():
             sets = self.sets.get(variant.sets)
             if sets and variant.output == "softmax" and (sets.least_outliers, sets.most_outliers) != (1, 1):
                 raise ValueError(f"variants.{name}: output softmax needs sets with exactly one outlier; use sigmoid")
         return self
+
+
+ExperimentSettings = OutlierFaces

@@ -1,0 +1,116 @@
+"""The config: what it accepts, what it refuses, and what it says then."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from equiset.config import SCALES, merge, resolve, run_spec, schema, sets_spec
+from equiset.errors import EquisetError
+from equiset.experiments import EXPERIMENTS
+
+ROOT = Path(__file__).parents[2]
+RAW = yaml.safe_load((ROOT / "config.yaml").read_text())
+
+
+def variant(**change):
+    return {"experiments": {"mnist_sums": {"variants": {"IV-N3": change}}}}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_shipped_config_is_valid_at_every_scale(scale):
+    config = resolve(RAW, scale)
+    assert config.scale == scale
+    for name in EXPERIMENTS:
+        assert config.experiment(name).running
+
+
+def test_paper_scale_has_the_papers_values():
+    experiment = resolve(RAW, "paper").experiment("mnist_sums")
+    assert {sets.members: (sets.train, sets.validation) for sets in experiment.sets.values()} == {
+        3: (10_000, 10_000),
+        6: (10_000, 10_000),
+    }
+    settings = experiment.variants["IV-N6"]
+    assert settings.channels == [16, 32, 64, 128]
+    assert settings.dropout == 0.2
+    assert settings.training.optimizer.learning_rate == 0.0003
+    assert settings.training.optimizer.betas == (0.9, 0.999)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scle": "demo"}, "config key 'scle' is unknown; did you mean 'scale'?"),
+        ({"scale": "huge"}, "config key 'scale': 'huge' is not one of smoke, demo, paper"),
+        ({"device": "tpu"}, "config key 'device': input should be 'auto', 'cpu' or 'cuda', got 'tpu'"),
+        ({"datasets": 3}, "config key 'datasets'"),
+        ({"datasets": {"mnist": {"source": "folder"}}}, "datasets.mnist.folder"),
+        ({"datasets": {"mnist": {"sorce": "twin"}}}, "'datasets.mnist.sorce' is unknown; did you mean 'source'?"),
+        ({"experiments": {"mnist_sums": {"run": ["V"]}}}, "no variant is named 'V'"),
+        ({"experiments": {"mnist_sums": {"seeds": []}}}, "experiments.mnist_sums.seeds"),
+        ({"experiments": {"mnist_sums": {"seeds": [1, 1]}}}, "seeds must be different"),
+        ({"experiments": {"mnist_sums": {"variants": 3}}}, "experiments.mnist_sums.variants"),
+        ({"experiments": {"mnist_sums": {"variants": {"a/b": {"model": "I", "sets": "N3"}}}}}, "variants.a/b"),
+        (variant(dropout=1.5), "experiments.mnist_sums.variants.IV-N3.dropout'"),
+        (variant(sets="N9"), "no sets are named 'N9'"),
+        (variant(training={"epcohs": 3}), "variants.IV-N3.training.epcohs' is unknown; did you mean 'epochs'?"),
+        (variant(training={"epochs": 0}), "variants.IV-N3.training.epochs': input should be greater than 0, got 0"),
+        (variant(training={"optimizer": {"learning_rate": float("nan")}}), "learning_rate"),
+    ],
+)
+def test_a_wrong_key_or_value_is_named(change, message):
+    with pytest.raises(EquisetError) as caught:
+        resolve(RAW, None, change)
+    assert message in str(caught.value)
+
+
+def test_a_missing_key_is_named():
+    raw = copy.deepcopy(RAW)
+    del raw["experiments"]["mnist_sums"]["defaults"]["hidden"]
+    with pytest.raises(EquisetError, match=r"variants\.I-N3\.hidden' is missing(?s:.*)and 15 more"):
+        resolve(raw, "paper")
+
+
+def test_the_command_line_wins_over_the_scale_and_the_scale_over_the_base():
+    assert resolve(RAW, "smoke").dataset("mnist").source == "twin"
+    assert resolve(RAW, "paper").dataset("mnist").source == "download"
+    assert resolve(RAW, "smoke", {"datasets": {"mnist": {"source": "download"}}}).dataset("mnist").source == "download"
+    assert resolve(RAW, None, {"scale": "smoke"}).scale == "smoke"
+
+
+def test_a_new_variant_is_an_edit_of_the_config_alone():
+    change = {"experiments": {"mnist_sums": {"variants": {"IV-N3-wide": {"model": "IV", "sets": "N3", "hidden": 256}}}}}
+    config = resolve(RAW, "paper", change)
+    assert "IV-N3-wide" in config.experiment("mnist_sums").running
+    spec = run_spec(config, "mnist_sums", "IV-N3-wide", 1)
+    assert spec["settings"]["hidden"] == 256
+    assert spec["settings"]["channels"] == [16, 32, 64, 128]
+
+
+def test_a_variants_setting_changes_its_own_spec_alone():
+    before, after = resolve(RAW, "paper"), resolve(RAW, "paper", variant(dropout=0.3))
+    for name in before.experiment("mnist_sums").variants:
+        same = run_spec(before, "mnist_sums", name, 0) == run_spec(after, "mnist_sums", name, 0)
+        assert same == (name != "IV-N3")
+    assert sets_spec(before, "mnist_sums", "N3", 0) == sets_spec(after, "mnist_sums", "N3", 0)
+
+
+def test_merge_replaces_lists_and_leaves_its_arguments_alone():
+    base = {"a": {"b": [1, 2], "c": 3}}
+    assert merge(base, {"a": {"b": [4]}}) == {"a": {"b": [4], "c": 3}}
+    assert base == {"a": {"b": [1, 2], "c": 3}}
+
+
+def test_the_schema_file_is_in_step():
+    shipped = json.loads((ROOT / "workflow" / "schemas" / "config.schema.json").read_text())
+    assert shipped == schema(), "run `make schema`"
+
+
+def test_the_shipped_config_satisfies_the_schema():
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.validate(RAW, schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(merge(RAW, {"scales": {"demo": {"scle": 1}}}), schema())

@@ -1,0 +1,140 @@
+"""MLflow shows what the files say, once, and never stands in the way."""
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from equiset.files import read_json, write_json
+from equiset.results.runs import Run
+from equiset.stages import track
+from equiset.tracking import open_experiment, open_store
+
+
+@pytest.fixture(scope="module")
+def empty_database(tmp_path_factory):
+    """A database with its tables; making one takes seconds, copying it none."""
+    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
+    open_store(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def uri(empty_database, tmp_path):
+    shutil.copy(empty_database, tmp_path / "mlflow.db")
+    return f"sqlite:///{tmp_path / 'mlflow.db'}"
+
+
+def write_run(folder, seed=0, accuracy=0.5, epochs=3):
+    run = folder / "IV-N3" / f"seed{seed}"
+    run.mkdir(parents=True, exist_ok=True)
+    write_json(
+        run / "run.json",
+        {
+            "spec": {
+                "variant": "IV-N3",
+                "seed": seed,
+                "scale": "demo",
+                "settings": {"model": "IV", "training": {"epochs": epochs, "optimizer": {"learning_rate": 0.1}}},
+            },
+            "spec_hash": "abc",
+            "sets": {
+                "dataset": "mnist",
+                "source": "download",
+                "real": True,
+                "data": "MNIST",
+                "store_digest": "s" * 64,
+                "digest": "d" * 64,
+            },
+            "parameters": 10,
+            "threads": 1,
+            "device": "cpu",
+            "git_commit": "c0ffee",
+            "started": "2026-01-01T00:00:00+00:00",
+            "ended": "2026-01-01T01:00:00+00:00",
+            "epoch_seconds": [1.0] * epochs,
+            "accuracy": accuracy,
+        },
+    )
+    rows = range(1, epochs + 1)
+    pd.DataFrame({"epoch": rows, "validation_accuracy": [accuracy] * epochs}).to_parquet(run / "metrics.parquet")
+    return run
+
+
+def test_a_run_arrives_whole(uri, tmp_path):
+    tracker = open_experiment(uri, "mnist_sums")
+    run_id = tracker.send_run(Run(write_run(tmp_path, epochs=1500)))
+    run = tracker.client.get_run(run_id)
+    assert run.info.run_name == "IV-N3/seed0"
+    assert run.info.status == "FINISHED"
+    assert run.data.params["training.optimizer.learning_rate"] == "0.1"
+    assert run.data.tags["equiset.git_commit"] == "c0ffee"
+    assert run.data.tags["equiset.spec_hash"] == "abc"
+    assert run.data.tags["equiset.data"] == "real"
+    assert run.inputs.dataset_inputs[0].dataset.digest == "d" * 36
+    history = tracker.client.get_metric_history(run_id, "validation_accuracy")
+    assert sorted(metric.step for metric in history) == list(range(1, 1501))
+    assert [file.path for file in tracker.client.list_artifacts(run_id)] == ["run.json"]
+
+
+def test_sending_twice_changes_nothing_and_a_new_result_supersedes_the_old(uri, tmp_path):
+    tracker = open_experiment(uri, "mnist_sums")
+    first = tracker.send_run(Run(write_run(tmp_path)))
+    assert tracker.send_run(Run(write_run(tmp_path))) == first
+    second = tracker.send_run(Run(write_run(tmp_path, accuracy=0.6)))
+    assert second != first
+    assert tracker.client.get_run(first).data.tags["equiset.superseded_by"] == second
+    assert "equiset.superseded_by" not in tracker.client.get_run(second).data.tags
+
+
+def test_tables_and_figures_are_artifacts(uri, tmp_path):
+    tracker = open_experiment(uri, "mnist_sums")
+    table = tmp_path / "tables" / "accuracy.md"
+    table.parent.mkdir()
+    table.write_text("one")
+    first = tracker.send_shown([table], "demo")
+    assert tracker.send_shown([table], "demo") == first
+    table.write_text("two")
+    second = tracker.send_shown([table], "demo")
+    assert second != first
+    assert [file.path for file in tracker.client.list_artifacts(second, "tables")] == ["tables/accuracy.md"]
+
+
+def test_an_unreachable_server_costs_no_result(tmp_path, caplog, monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    run = write_run(tmp_path)
+    arguments = ["--experiment", "mnist_sums", "--scale", "demo", "--runs", str(run)]
+    output = tmp_path / "tracked.json"
+    track.main(["--uri", "http://127.0.0.1:9", *arguments, "--output", str(output)])
+    assert read_json(output)["pending"] == [str(run)]
+    assert "cannot reach http://127.0.0.1:9" in caplog.text
+    assert "make track" in caplog.text
+
+
+def test_runs_are_sent_later(uri, tmp_path):
+    run = write_run(tmp_path)
+    output = tmp_path / "tracked.json"
+    arguments = ["--experiment", "mnist_sums", "--scale", "demo", "--runs", str(run), "--output", str(output)]
+    track.main(["--uri", uri, *arguments])
+    assert read_json(output)["pending"] == []
+    assert list(read_json(output)["sent"]) == [str(run)]
+
+
+def test_two_jobs_in_parallel_do_not_break_the_database(uri, tmp_path):
+    """Two processes send to two experiments of one database at once."""
+    jobs = []
+    for name in ("first", "second"):
+        runs = [str(write_run(tmp_path / name, seed=seed, epochs=50)) for seed in range(3)]
+        command = [sys.executable, "-m", "equiset.stages.track", "--uri", uri, "--experiment", name, "--scale", "demo"]
+        command += ["--runs", *runs, "--output", str(tmp_path / f"{name}.json")]
+        jobs.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+    for job in jobs:
+        assert job.wait(120) == 0, job.stderr.read()
+        job.stderr.close()
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        assert database.execute("select count(*) from runs where status = 'FINISHED'").fetchone() == (8,)
+        assert database.execute("select count(*) from metrics").fetchone() == (300,)
+    database.close()

@@ -1,0 +1,184 @@
+"""The loop: same bits after an interruption, no silent NaN, weights and checkpoints that can be trusted."""
+
+import os
+import pickle
+
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from equiset.errors import EquisetError
+from equiset.experiments.base import Optimizer, Training
+from equiset.training import checkpoint_key, choose_device, fix_seeds, make_optimizer, train
+
+CPU = torch.device("cpu")
+SPEC = {
+    "experiment": "x",
+    "variant": "v",
+    "seed": 0,
+    "scale": "demo",
+    "device": "cpu",
+    "settings": {"width": 4, "training": {"epochs": 3}},
+}
+
+
+def training(**changes):
+    values = {"epochs": 4, "batch_size": 8, "optimizer": {"learning_rate": 0.01}} | changes
+    return Training.model_validate(values)
+
+
+class Line:
+    """Fits a line with a dropout layer, so that every random number counts. Stops where a test wants it to."""
+
+    def __init__(self, stop_in_epoch=None, bad_batch=None):
+        generator = torch.Generator().manual_seed(1)
+        self.x = torch.randn(40, 3, generator=generator)
+        self.y = self.x @ torch.tensor([1.0, -2.0, 3.0]) + 0.1 * torch.randn(40, generator=generator)
+        self.epoch, self.stop_in_epoch, self.bad_batch = 0, stop_in_epoch, bad_batch
+
+    def build_model(self):
+        return nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Dropout(0.3), nn.Linear(16, 1))
+
+    def train_batches(self, generator):
+        self.epoch += 1
+        for number, order in enumerate(torch.randperm(40, generator=generator).split(8)):
+            if self.epoch == self.stop_in_epoch and number == 2:
+                raise KeyboardInterrupt
+            scale = float("nan") if (self.epoch, number) == self.bad_batch else 1.0
+            yield self.x[order] * scale, self.y[order]
+
+    def validation_batches(self):
+        yield self.x, self.y
+
+    def loss(self, model, batch):
+        x, y = batch
+        loss = (model(x).squeeze(1) - y).square().mean()
+        return loss, {"sets": len(y), "loss": loss.detach() * len(y)}
+
+
+def weights(model):
+    return torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()])
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamax"])
+@pytest.mark.parametrize("stop", [1, 2, 4])
+def test_an_interrupted_run_ends_with_the_same_bits(tmp_path, stop, optimizer):
+    settings = training(optimizer={"name": optimizer, "learning_rate": 0.01})
+    whole, progress = train(Line(), settings, 7, CPU, tmp_path / "whole.pt")
+    with pytest.raises(KeyboardInterrupt):
+        train(Line(stop_in_epoch=stop), settings, 7, CPU, tmp_path / "cut.pt")
+    torch.rand(99)  # whatever else the new process does with random numbers
+    resumed, resumed_progress = train(Line(), settings, 7, CPU, tmp_path / "cut.pt")
+    assert torch.equal(weights(whole), weights(resumed))
+    pd.testing.assert_frame_equal(
+        pd.DataFrame(progress.metrics), pd.DataFrame(resumed_progress.metrics), check_exact=True
+    )
+
+
+def test_seeds_decide_everything(tmp_path):
+    first, _ = train(Line(), training(), 7, CPU, tmp_path / "a.pt")
+    second, _ = train(Line(), training(), 7, CPU, tmp_path / "b.pt")
+    other, _ = train(Line(), training(), 8, CPU, tmp_path / "c.pt")
+    assert torch.equal(weights(first), weights(second))
+    assert not torch.equal(weights(first), weights(other))
+
+
+def test_training_learns(tmp_path):
+    _, progress = train(Line(), training(epochs=60), 0, CPU, tmp_path / "a.pt")
+    assert progress.metrics[-1]["validation_loss"] < 0.2 * progress.metrics[0]["validation_loss"]
+
+
+def test_a_longer_run_goes_on_and_equals_one_made_at_once(tmp_path):
+    train(Line(), training(epochs=2), 7, CPU, tmp_path / "grown.pt")
+    task = Line()
+    grown, progress = train(task, training(epochs=5), 7, CPU, tmp_path / "grown.pt")
+    whole, _ = train(Line(), training(epochs=5), 7, CPU, tmp_path / "whole.pt")
+    assert task.epoch == 3
+    assert [row["epoch"] for row in progress.metrics] == [1, 2, 3, 4, 5]
+    assert torch.equal(weights(grown), weights(whole))
+
+
+def test_a_shorter_run_starts_anew(tmp_path):
+    train(Line(), training(epochs=5), 7, CPU, tmp_path / "a.pt")
+    shorter, progress = train(Line(), training(epochs=2), 7, CPU, tmp_path / "a.pt")
+    whole, _ = train(Line(), training(epochs=2), 7, CPU, tmp_path / "b.pt")
+    assert len(progress.metrics) == 2
+    assert torch.equal(weights(shorter), weights(whole))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half a checkpoint", pickle.dumps({"model": 1}, protocol=2)])
+def test_a_broken_checkpoint_is_said_and_not_used(tmp_path, content, caplog):
+    (tmp_path / "a.pt").write_bytes(content)
+    _, progress = train(Line(), training(epochs=1), 7, CPU, tmp_path / "a.pt")
+    assert len(progress.metrics) == 1
+    assert "cannot read the checkpoint" in caplog.text
+
+
+def test_a_checkpoint_never_runs_code(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "ran"),)
+
+    torch.save(Evil(), tmp_path / "a.pt")
+    train(Line(), training(epochs=1), 7, CPU, tmp_path / "a.pt")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_nan_stops_the_run_with_a_remedy_and_keeps_the_last_good_checkpoint(tmp_path):
+    with pytest.raises(EquisetError, match=r"epoch 2: loss nan.*learning_rate"):
+        train(Line(bad_batch=(2, 1)), training(), 7, CPU, tmp_path / "a.pt")
+    assert torch.load(tmp_path / "a.pt", weights_only=True)["progress"]["epochs"] == 1
+
+
+def test_gradients_are_clipped(tmp_path):
+    moved = []
+    for clip in (None, 1e-6):
+        settings = training(epochs=1, optimizer={"learning_rate": 0.01, "eps": 1.0}, gradient_clip=clip)
+        fix_seeds(7)
+        start = weights(Line().build_model())
+        moved.append((weights(train(Line(), settings, 7, CPU, tmp_path / f"{clip}.pt")[0]) - start).norm())
+    assert moved[1] < 1e-3 * moved[0]
+
+
+def test_bfloat16_trains(tmp_path):
+    _, progress = train(Line(), training(epochs=30, precision="bfloat16"), 0, CPU, tmp_path / "a.pt")
+    assert progress.metrics[-1]["validation_loss"] < progress.metrics[0]["validation_loss"]
+
+
+def test_the_checkpoint_key_tells_runs_apart():
+    def changed(**changes):
+        return checkpoint_key(SPEC | changes, {"digest": "1"})
+
+    same = checkpoint_key(SPEC, {"digest": "1"})
+    assert changed(settings={"width": 4, "training": {"epochs": 99}}) == same
+    assert changed(settings={"width": 5, "training": {"epochs": 3}}) != same
+    assert changed(seed=1) != same
+    assert changed(device="cuda") != same
+    assert checkpoint_key(SPEC, {"digest": "2"}) != same
+
+
+def test_devices():
+    assert choose_device("cpu") == torch.device("cpu")
+    assert choose_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(EquisetError, match=r"config key 'device' is 'cuda'.*use 'auto' or 'cpu'"):
+            choose_device("cuda")
+
+
+def test_optimizers_do_what_torchs_own_do():
+    """The optimizer is used without its guard against torch.compile; its steps must be the same."""
+    results = []
+    for make in (
+        lambda model: make_optimizer(Optimizer(learning_rate=0.1), model),
+        lambda model: torch.optim.Adam(model.parameters(), lr=0.1),
+    ):
+        torch.manual_seed(0)
+        model = nn.Linear(3, 1)
+        optimizer = make(model)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(2, 3)).sum().backward()
+            optimizer.step()
+        results.append(weights(model))
+    assert torch.equal(*results)

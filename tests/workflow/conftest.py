@@ -1,0 +1,61 @@
+"""The real workflow at `smoke` scale, in a folder of its own: the real config, shrunk by its own switch."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+
+
+class Project:
+    """A copy of the project to run and to change."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        folder.mkdir()
+        for name in ("Snakefile", "workflow", "src", "profiles", "environment.yml"):
+            (folder / name).symlink_to(ROOT / name)
+        shutil.copy(ROOT / "config.yaml", folder)
+
+    def snakemake(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "scale=smoke", *arguments]
+        inherited = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
+        return subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True, timeout=280, env=inherited | environment
+        )
+
+    def planned(self, *arguments: str) -> dict[str, int]:
+        """Return how many jobs of each rule a dry run would do."""
+        done = self.snakemake(*arguments, "--dry-run", "--quiet", "host", "rules")
+        assert done.returncode == 0, done.stderr
+        rows = [line.split() for line in (done.stdout + done.stderr).splitlines()]
+        return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit() and row[0] != "total"}
+
+    def edit(self, *path: str, value: object) -> None:
+        """Change one value of config.yaml."""
+        file = self.folder / "config.yaml"
+        config = node = yaml.safe_load(file.read_text())
+        for key in path[:-1]:
+            node = node[key]
+        node[path[-1]] = value
+        file.write_text(yaml.safe_dump(config))
+
+
+@pytest.fixture
+def project(tmp_path):
+    return Project(tmp_path / "project")
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """A project whose smoke run is done."""
+    project = Project(tmp_path_factory.mktemp("workflow") / "project")
+    done = project.snakemake()
+    assert done.returncode == 0, done.stderr
+    project.output = done.stdout + done.stderr
+    return project
