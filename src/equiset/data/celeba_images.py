@@ -113,12 +113,10 @@ def decode(content: bytes, draft: bool = True) -> np.ndarray:
         if draft and min(width, height) >= 2 * SIDE:
             # It takes the smallest scale that is not below the size it is given.
             image.draft("RGB", (-(-width // 2), -(-height // 2)))
-        now_width, now_height = image.size
-        side = min(now_width, now_height)
-        left, top = (now_width - side) / 2, (now_height - side) / 2
-        # The sharper filter makes up for the smoothing of the draft.
-        chosen = Image.Resampling.BICUBIC if now_width < width else Image.Resampling.BILINEAR
-        small = image.convert("RGB").resize((SIDE, SIDE), chosen, (left, top, left + side, top + side))
+        side = min(image.size)
+        left, top = ((length - side) / 2 for length in image.size)
+        colours = image if image.mode == "RGB" else image.convert("RGB")
+        small = colours.resize((SIDE, SIDE), Image.Resampling.BILINEAR, (left, top, left + side, top + side))
     return np.asarray(small)
 
 

@@ -35,7 +35,7 @@ class Answers:
 
     @property
     def right(self) -> np.ndarray:
-        """Whether each set is answered right: its outlier is most probable; with sigmoids, every member's side is right."""
+        """Whether each set is answered right: the most probable is an outlier; with sigmoids, all are judged right."""
         if self.sigmoid:
             return ((self.probability > 0.5) == self.outlier).all(axis=1)
         # A tie that the truth would win is no merit: the first of the largest counts.
@@ -66,7 +66,7 @@ def wilson(right: int, count: int) -> tuple[float, float]:
     z, share = 1.959964, right / count
     middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z / (1 + z**2 / count) * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
-    return float(middle - half), float(middle + half)
+    return float(max(middle - half, 0)), float(min(middle + half, 1))
 
 
 def _interval(right: np.ndarray) -> str:

@@ -34,7 +34,9 @@ class Convolutions(nn.Module):
         # Batch normalisation subtracts the mean, so a bias before it would do nothing.
         self.layers = nn.ModuleList(nn.Conv2d(widths[i], widths[i + 1], 3, bias=False) for i in range(len(widths) - 1))
         self.norms = nn.ModuleList(nn.BatchNorm2d(width) for width in widths[1:])
-        self.dropout = (nn.Dropout if settings.conv_dropout_shape == "element" else nn.Dropout2d)(settings.conv_dropout)
+        self.dropout = nn.Dropout2d(settings.conv_dropout)
+        if settings.conv_dropout_shape == "element":
+            self.dropout = QuickDropout(settings.conv_dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
@@ -43,6 +45,30 @@ class Convolutions(nn.Module):
                 x = F.max_pool2d(x, POOLS[number // 3])
             x = self.dropout(F.elu(x, inplace=True))
         return x.flatten(1)
+
+
+class QuickDropout(nn.Module):
+    """Dropout of single values, with four decisions from every random number of 64 bits.
+
+    On a CPU, `torch.nn.Dropout` spends a quarter of the training step on drawing one number for each value. Here the
+    rate is rounded to a multiple of 2^-16. Elsewhere torch's own is as fast and serves.
+    """
+
+    def __init__(self, p: float):
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.p == 0:
+            return x
+        dense = x.is_contiguous() or x.is_contiguous(memory_format=torch.channels_last)
+        if x.device.type != "cpu" or not dense:
+            return F.dropout(x, self.p)
+        dropped = round(self.p * 2**16)
+        bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
+        keep = torch.ge(bits[: x.numel()], dropped - 2**15, out=x.new_empty(x.numel()))
+        # Laid out in memory as x is, so that the product is a plain pass over both.
+        return x * keep.mul_(2**16 / (2**16 - dropped)).as_strided(x.shape, x.stride())
 
 
 class OutlierNet(nn.Module):
