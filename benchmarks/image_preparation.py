@@ -1,4 +1,4 @@
-"""Time the preparation of face images: python benchmarks/image_preparation.py [--images N] [--processes N] [--repeats N]
+"""Time the preparation of face images: python benchmarks/image_preparation.py [--images N] [--processes N]
 
 The rival is the plain way: one process, one image after the other with Pillow, decoded in full. Both take turns, so
 that whatever else the machine does falls on both alike. Images are drawn faces in the format of CelebA.
