@@ -79,7 +79,11 @@ def test_files_in_another_order_are_matched_by_name(tmp_path):
         ("attributes", b"", "is empty"),
         ("attributes", b"3\nBald Young\n000001.jpg 1 -1\n", "line 1: expected the number of rows, 1"),
         ("attributes", b"1\nBald Bald\n000001.jpg 1 -1\n", "line 2"),
-        ("attributes", b"2\nBald Young\n000001.jpg 1\n000002.jpg 1 1 1\n", "line 3: expected the name of an image and 2"),
+        (
+            "attributes",
+            b"2\nBald Young\n000001.jpg 1\n000002.jpg 1 1 1\n",
+            "line 3: expected the name of an image and 2",
+        ),
         ("attributes", b"1\nBald Young\n000001.jpg 1 0\n", "line 3: Young must be 1 or -1, not '0'"),
         ("attributes", b"2\nBald Young\n000001.jpg 1 1\n000001.jpg 1 1\n", "twice"),
         ("attributes", b"1\nBald Young\n" + b"x" * 5000, "more than 4096 characters"),
@@ -187,7 +191,7 @@ def test_crop_is_the_middle_square():
 
 def test_quota_page_saved_as_zip(folder, tmp_path):
     (folder / "img_align_celeba.zip").write_text("<!DOCTYPE html><html><title>Google Drive - Quota exceeded</title>")
-    with pytest.raises(EquisetError, match="img_align_celeba.zip is a web page .* quota"):
+    with pytest.raises(EquisetError, match=r"img_align_celeba.zip is a web page .* quota"):
         fetch(settings(folder), tmp_path)
     (folder / "img_align_celeba.zip").write_bytes(b"PK\x03\x04 cut off")
     with pytest.raises(EquisetError, match="damaged or cut off"):
@@ -229,7 +233,7 @@ def test_changed_file_is_noticed(folder, tmp_path):
 def test_download_that_gets_a_quota_page(web, tmp_path):
     web.answers["/images.zip"] = [web.body(b"<!DOCTYPE html><html>Quota exceeded</html>")]
     chosen = CelebaSettings(image_mirrors=[web.url("/images.zip")], attempts=1)
-    with pytest.raises(EquisetError, match="web page, perhaps a quota .* by hand .*source: twin"):
+    with pytest.raises(EquisetError, match=r"web page, perhaps a quota .* by hand .*source: twin"):
         fetch(chosen, tmp_path)
 
 
