@@ -72,9 +72,8 @@ def main() -> None:
                 differences[form] = difference.mean()
                 path.unlink()
     first = next(iter(times))
-    print(
-        f"| {options.images} images | median s | images/s | times faster | mean difference, grey levels |\n|---|---|---|---|---|"
-    )
+    print(f"| {options.images} images | median s | images/s | times faster | mean difference, grey levels |")
+    print("|---|---|---|---|---|")
     for form, taken in times.items():
         ratio = statistics.median(plain / own for plain, own in zip(times[first], taken, strict=True))
         median = statistics.median(taken)

@@ -142,7 +142,7 @@ def test_person_on_two_sides_is_refused(tmp_path):
     annotations.identity[0] = annotations.identity[-1]
     store = write_store(annotations, tmp_path / "store")
     settings = FaceSets(train=20, validation=5, test=5, members=6)
-    with pytest.raises(EquisetError, match=r"1 people are in two parts .* split: people"):
+    with pytest.raises(EquisetError, match=r"1 people are in two parts .* `split: people`"):
         make_sets(settings, 0, store, tmp_path / "sets")
     make_sets(settings.model_copy(update={"split": "people"}), 0, store, tmp_path / "sets")
     check(pd.read_parquet(tmp_path / "sets" / "sets.parquet"), annotations)
