@@ -15,7 +15,7 @@ from equiset.nn import SetDropout, SetLayer, SetPool
 from equiset.training import Batch, Sums
 
 SIDE = 64
-_EVALUATED = 32  # sets at once
+_EVALUATED = 8  # sets at once: as much memory as a training step
 POOLS = (2, 2, 5)  # after each three convolutions; 64-58-29-23-11-5-1 pixels
 
 
