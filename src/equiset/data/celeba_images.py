@@ -150,19 +150,21 @@ def convert(
         log.info("going on after %d of %d blocks of images", len(done), len(blocks))
     todo = {start: block for start, block in blocks.items() if start not in done}
     faults = {name: fault for found in done.values() for name, fault in found.items()}
+    finished = sum(len(blocks[start]) for start in done)
     started = logged = time.monotonic()
     with (
         journal.open("a") as notes,
-        tqdm(total=len(names), initial=sum(len(blocks[start]) for start in done), unit="image", disable=None) as bar,
+        tqdm(total=len(names), initial=finished, unit="image", disable=None) as bar,
     ):
         for start, found in _run(source, path, todo, threads, draft):
             notes.write(json.dumps({"start": start, "faults": found}) + "\n")
             notes.flush()
             faults |= found
+            finished += len(blocks[start])
             bar.update(len(blocks[start]))
             if bar.disable and time.monotonic() - logged > _LOG_EVERY_S:
                 logged = time.monotonic()
-                log.info("%d of %d images, %.0f s", bar.n or start, len(names), logged - started)
+                log.info("%d of %d images, %.0f s", finished, len(names), logged - started)
     return path, faults
 
 
