@@ -304,7 +304,7 @@ def curves(material: Material) -> Figure:
 def calibration(material: Material) -> Figure:
     """Of the members that were given some probability of being an outlier, how many are one?"""
     groups = material.runs
-    canvas, (left, right) = plt.subplots(1, 2, figsize=(6.8, 2.7), layout="constrained")
+    canvas, (left, right) = plt.subplots(1, 2, figsize=(6.8, 3.1), layout="constrained")
     left.plot([0, 1], [0, 1], color=BLACK, linewidth=0.8, linestyle=":")
     for name, group in groups.items():
         answers = Answers(group)
@@ -313,14 +313,13 @@ def calibration(material: Material) -> Figure:
         errors = np.abs(bounds.T - table["outlier"].to_numpy())
         style = {"color": colour, "marker": "o", "markersize": 3, "elinewidth": 0.7, "linewidth": 1}
         left.errorbar(table["probability"], table["outlier"], errors, **style)
-        label = f"{LABELS.get(name, name)}: error {answers.calibration_error:.3f}"
+        label = f"{LABELS.get(name, name)}: calibration error {answers.calibration_error:.3f}"
         weights = np.full(answers.probability.size, 1 / answers.probability.size)
         right.hist(answers.probability.ravel(), _BINS, weights=weights, histtype="step", color=colour, label=label)
     left.set(xlabel="probability of being an outlier", ylabel="share that is one", xlim=(0, 1), ylim=(0, 1))
-    left.set_aspect("equal")
     right.set(xlabel="probability of being an outlier", ylabel="share of members", yscale="log", xlim=(0, 1))
     handles, labels = right.get_legend_handles_labels()
-    canvas.legend(handles, labels, loc="outside right center", fontsize=7)
+    canvas.legend(handles, labels, loc="outside upper center", ncols=2, fontsize=7)
     name_data(canvas, what_was_measured(groups))
     return Figure(canvas)
 
