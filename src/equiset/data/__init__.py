@@ -23,6 +23,7 @@ DATASETS = {
     "mnist": "equiset.data.mnist",
     "redmapper": "equiset.data.redmapper",
     "modelnet40": "equiset.data.modelnet40",
+    "celeba": "equiset.data.celeba",
 }
 
 

@@ -15,6 +15,7 @@ EXPERIMENTS = {
     "mnist_sums": "equiset.experiments.mnist_sums",
     "redshift": "equiset.experiments.redshift",
     "point_clouds": "equiset.experiments.point_clouds",
+    "outlier_faces": "equiset.experiments.outlier_faces",
 }
 """Name in the config -> package. Adding an experiment adds one entry."""
 

@@ -1,0 +1,279 @@
+"""CelebA, or other images in its layout: where they come from, and the arrays that training reads."""
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+import PIL
+from pydantic import Field, model_validator
+
+from equiset.data.celeba_annotations import PARTS, ROLES, Annotations, read_annotations
+from equiset.data.celeba_images import ImageSource, convert, listing_digest
+from equiset.data.download import download
+from equiset.data.partial import origin_of
+from equiset.errors import EquisetError
+from equiset.files import digest, digest_json, write_json
+from equiset.settings import Settings
+
+log = logging.getLogger(__name__)
+
+IMAGES = 202_599
+TWIN_COMMAND = "snakemake --cores all --config 'datasets={celeba: {source: twin}}'"
+_DRIVE = "https://drive.usercontent.google.com/download?export=download&confirm=t&id="
+_NAMED = 20  # images that are missing or broken are all counted; so many are named
+_FORMAT = 1  # of the store: a change makes earlier unfinished passes useless
+
+
+class RawFile(NamedTuple):
+    name: str
+    bytes: int
+    md5: str
+    drive_id: str
+
+
+FILES = {
+    "images": RawFile(
+        "img_align_celeba.zip", 1443490838, "00d2c5bc6d35e252742224ab0c1e8fcb", "0B7EVK8r0v71pZjFTYXZWM3FlRnM"
+    ),
+    "attributes": RawFile(
+        "list_attr_celeba.txt", 26721026, "75e246fa4810816ffd6ee81facbd244c", "0B7EVK8r0v71pblRyaVFSWGxPY0U"
+    ),
+    "identities": RawFile(
+        "identity_CelebA.txt", 3424458, "32bd1bd63d3c78cd57e08160ec5ed1e2", "1_ee_0u7vcNLOfNLegJRHmolfH5ICW-XS"
+    ),
+    "partition": RawFile(
+        "list_eval_partition.txt", 2836386, "d32c9cbf5e040fd4025c592c306e6668", "0B7EVK8r0v71pY0NSMzRuSXJEVkk"
+    ),
+}
+# Where CelebA's own folders, torchvision and Kaggle put them.
+_FOLDERS = ("", "Img", "Anno", "Eval", "celeba", "celeba/img_align_celeba", "img_align_celeba")
+
+
+class TwinSize(Settings):
+    """How much of the stand-in to make."""
+
+    train: int = Field(16_000, ge=20)
+    """Number of training images."""
+    validation: int = Field(2_000, ge=20)
+    """Number of validation images."""
+    test: int = Field(2_000, ge=20)
+    """Number of test images."""
+    seed: int = Field(0, ge=0)
+    """Seed of all that is random in the images."""
+
+
+class CelebaSettings(Settings):
+    """Where CelebA comes from."""
+
+    source: Literal["download", "folder", "twin"] = "download"
+    """`download`: CelebA's own files; `folder`: files that you have; `twin`: drawn faces, made without any network."""
+    folder: str | None = None
+    """With `source: folder`, the folder of the three annotation files and of the images: `img_align_celeba.zip`, or a
+    folder `img_align_celeba`. It may hold only some of the images; the others are left out and counted."""
+    image_mirrors: list[str] = Field([_DRIVE + FILES["images"].drive_id])
+    """Addresses of the zip file of images, tried in this order."""
+    timeout_s: float = Field(60.0, gt=0)
+    """Seconds that a server may be silent before it counts as out of reach."""
+    attempts: int = Field(5, ge=1)
+    """Attempts in a row at one mirror."""
+    decoding: Literal["draft", "full"] = "draft"
+    """`draft` decodes JPEGs at half their size before they are scaled to 64x64: faster, and within two grey levels of
+    `full` on average."""
+    twin: TwinSize = TwinSize()
+    """Size and seed of the stand-in."""
+
+    @model_validator(mode="after")
+    def _has_folder(self) -> "CelebaSettings":
+        if self.source == "folder" and not self.folder:
+            raise ValueError("source is 'folder', so datasets.celeba.folder must name the folder of the files")
+        return self
+
+
+SETTINGS = CelebaSettings
+
+
+def fetch(settings: CelebaSettings, cache: Path) -> dict[str, Any]:
+    """Bring, find or make the images and the three annotation files, and return the manifest that names them."""
+    if settings.source == "download":
+        paths = _download(settings, cache)
+        real, description = True, "CelebA"
+        origins = {role: origin_of(path) for role, path in paths.items()}
+    elif settings.source == "folder":
+        paths = _find(Path(settings.folder).expanduser())
+        real, description = _judge(paths)
+        origins = dict.fromkeys(paths, str(Path(settings.folder).expanduser()))
+    else:
+        paths = _make_twin(settings.twin, cache)
+        real, description = False, "stand-in for CelebA: drawn faces with its forty attributes"
+        origins = dict.fromkeys(paths, "twin")
+    return {
+        "dataset": "celeba",
+        "source": settings.source,
+        "real": real,
+        "description": description,
+        "files": {
+            role: {"path": str(path), **_identify(path), "origin": origins[role]} for role, path in paths.items()
+        },
+        # Beside the downloads, so that a pass over the images that was interrupted is found again.
+        "work": str((cache / "unfinished").absolute()),
+    }
+
+
+def prepare(manifest: dict[str, Any], folder: Path, settings: CelebaSettings | None = None, threads: int = 1) -> None:
+    """Write `images.npy`, `faces.parquet` (a row for each usable image, with its row there) and `store.json`."""
+    settings = settings or CelebaSettings()
+    about, paths, work = _checked(manifest)
+    annotations = read_annotations(paths)
+    source = ImageSource(paths["images"])
+    sizes = source.list()
+    present = np.flatnonzero(np.isin(annotations.files, list(sizes)))
+    if not len(present):
+        raise EquisetError(
+            f"{paths['images']} holds none of the {len(annotations.files)} images that {paths['attributes'].name} "
+            f"names, such as {annotations.files[0]}"
+        )
+    missing = np.setdiff1d(np.arange(len(annotations.files)), present)
+    if len(missing):
+        log.warning(
+            "%d of %d annotated images are not in %s (the first: %s); they are left out",
+            len(missing),
+            len(annotations.files),
+            paths["images"],
+            annotations.files[missing[0]],
+        )
+    here = annotations.take(present)
+    key = [_FORMAT, PIL.__version__, settings.decoding, manifest["files"]["images"]["sha256"], here.files.tolist()]
+    task = work / digest_json(key)[:32]
+    images, faults = convert(source, here.files.tolist(), task, threads, settings.decoding == "draft")
+    for name, fault in list(faults.items())[:_NAMED]:
+        log.warning("%s in %s cannot be read and is left out: %s", name, paths["images"], fault)
+    usable = np.flatnonzero(~np.isin(here.files, list(faults)))
+    if not len(usable):
+        raise EquisetError(f"{paths['images']}: none of its {len(here.files)} images can be read; fetch it again")
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.move(images, folder / "images.npy")
+    shutil.rmtree(task)
+    _write_faces(here.take(usable), usable, folder / "faces.parquet")
+    counts = np.bincount(here.partition[usable], minlength=len(PARTS))
+    store = {
+        **about,
+        "attributes": list(annotations.names),
+        "annotated": len(annotations.files),
+        "images": len(usable),
+        "parts": dict(zip(PARTS, counts.tolist(), strict=True)),
+        "missing": {"count": len(missing), "first": annotations.files[missing[:_NAMED]].tolist()},
+        "broken": {"count": len(faults), "first": dict(sorted(faults.items())[:_NAMED])},
+        "decoding": settings.decoding,
+    }
+    store["digest"] = digest_json([digest(folder / name) for name in ("images.npy", "faces.parquet")])
+    write_json(folder / "store.json", store)
+    log.info("%s: %d images, %d missing, %d broken", about["description"], len(usable), len(missing), len(faults))
+
+
+def _write_faces(annotations: Annotations, rows: np.ndarray, path: Path) -> None:
+    columns = {
+        "row": rows.astype(np.int32),
+        "file": annotations.files,
+        "identity": annotations.identity,
+        "partition": annotations.partition,
+        **dict(zip(annotations.names, annotations.attributes.T, strict=True)),
+    }
+    pd.DataFrame(columns).to_parquet(path, index=False)
+
+
+def _download(settings: CelebaSettings, folder: Path) -> dict[str, Path]:
+    paths = {role: folder / known.name for role, known in FILES.items()}
+    for role, known in FILES.items():
+        addresses = settings.image_mirrors if role == "images" else [_DRIVE + known.drive_id]
+        limits = {"timeout_s": settings.timeout_s, "attempts": settings.attempts}
+        try:
+            download(known.name, addresses, paths[role], checksums={"md5": known.md5}, size=known.bytes, **limits)
+        except EquisetError as error:
+            raise EquisetError(
+                f"{error}. The server may have a daily quota: try again tomorrow, add an address to "
+                "datasets.celeba.image_mirrors, or download the four files by hand and set datasets.celeba.source "
+                f"to folder. To run on a stand-in: {TWIN_COMMAND}"
+            ) from None
+    return paths
+
+
+def _find(folder: Path) -> dict[str, Path]:
+    """Find the images and the three annotation files below a folder."""
+    if not folder.is_dir():
+        raise EquisetError(f"datasets.celeba.folder: there is no folder {folder.absolute()}")
+    places = [folder / name for name in _FOLDERS]
+    paths = {}
+    for role in ROLES:
+        candidates = [place / FILES[role].name for place in places]
+        paths[role] = next((path for path in candidates if path.is_file()), None)
+        if paths[role] is None:
+            raise EquisetError(
+                f"datasets.celeba.folder: {folder.absolute()} lacks {FILES[role].name} (also in "
+                f"{', '.join(name for name in _FOLDERS if name)})"
+            )
+    folders = [place / "img_align_celeba" for place in places] + places
+    zips = [place / FILES["images"].name for place in places]
+    paths["images"] = next((path for path in folders if path.is_dir() and any(path.glob("*.jpg"))), None) or next(
+        (path for path in zips if path.is_file()), None
+    )
+    if paths["images"] is None:
+        raise EquisetError(
+            f"datasets.celeba.folder: {folder.absolute()} lacks the images: {FILES['images'].name}, or a folder "
+            "img_align_celeba with files such as 000001.jpg"
+        )
+    return {role: path.absolute() for role, path in paths.items()}
+
+
+def _judge(paths: dict[str, Path]) -> tuple[bool, str]:
+    """Say whether a user's files are CelebA as the paper used it, and what they are."""
+    count = len(ImageSource(paths["images"]).list())
+    annotated = all(digest(paths[role], "md5") == FILES[role].md5 for role in ROLES)
+    if not annotated:
+        log.warning("%s: not CelebA's own annotations; results are not the paper's", paths["attributes"].parent)
+        return False, "user data in the layout of CelebA"
+    # Of unpacked images only the number is known, not every byte.
+    whole = count == IMAGES if paths["images"].is_dir() else digest(paths["images"], "md5") == FILES["images"].md5
+    return whole, "CelebA" if whole else f"user images with CelebA's annotations, {count} of {IMAGES}"
+
+
+def _make_twin(size: TwinSize, cache: Path) -> dict[str, Path]:
+    # Imported here: a run on real images has no use for scipy.
+    from equiset.twins import celeba as twin
+
+    sizes = (size.train, size.validation, size.test)
+    folder = cache / f"celeba-twin-{'-'.join(map(str, sizes))}-{size.seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {role: folder / known.name for role, known in FILES.items()}
+    log.info("drawing a stand-in of %d images", sum(sizes))
+    twin.write(paths, sizes, size.seed)
+    return paths
+
+
+def _identify(path: Path) -> dict[str, Any]:
+    if path.is_dir():
+        sizes = ImageSource(path).list()
+        return {"bytes": sum(sizes.values()), "sha256": listing_digest(sizes)}
+    return {"bytes": path.stat().st_size, "sha256": digest(path)}
+
+
+def _checked(manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Path], Path]:
+    """Return what the manifest says of the data, the paths of files that have not changed, and the working folder."""
+    remedy = "Delete the manifest and run again, so that the data are fetched anew."
+    try:
+        if manifest["dataset"] != "celeba":
+            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of celeba. {remedy}")
+        about = {key: manifest[key] for key in ("dataset", "source", "real", "description")}
+        entries = {role: manifest["files"][role] for role in FILES}
+        expected = {role: (Path(entry["path"]), entry["bytes"], entry["sha256"]) for role, entry in entries.items()}
+        work = Path(manifest["work"])
+    except (KeyError, TypeError) as error:
+        raise EquisetError(f"the manifest is not complete ({error!r}). {remedy}") from None
+    for path, size, sha256 in expected.values():
+        if not path.exists():
+            raise EquisetError(f"{path}, which the manifest names, is gone. {remedy}")
+        if (found := _identify(path))["bytes"] != size or found["sha256"] != sha256:
+            raise EquisetError(f"{path} has changed since the manifest was written. {remedy}")
+    return about, {role: path for role, (path, _, _) in expected.items()}, work

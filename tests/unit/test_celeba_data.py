@@ -1,0 +1,251 @@
+"""CelebA's files: their readers, what is wrong with them, and the pass over the images."""
+
+import io
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from equiset.data import celeba
+from equiset.data.celeba import FILES, CelebaSettings, TwinSize, fetch, prepare
+from equiset.data.celeba_annotations import Annotations, read_annotations, write_annotations
+from equiset.data.celeba_images import ImageSource, convert, decode
+from equiset.errors import EquisetError
+from equiset.files import read_json
+
+SIZES = TwinSize(train=40, validation=20, test=20)
+
+
+@pytest.fixture(scope="module")
+def twin(tmp_path_factory) -> Path:
+    """A folder with the four files of a stand-in."""
+    cache = tmp_path_factory.mktemp("cache")
+    manifest = fetch(CelebaSettings(source="twin", twin=SIZES), cache)
+    return Path(manifest["files"]["images"]["path"]).parent
+
+
+@pytest.fixture
+def folder(twin, tmp_path) -> Path:
+    return shutil.copytree(twin, tmp_path / "mine")
+
+
+def settings(folder: Path) -> CelebaSettings:
+    return CelebaSettings(source="folder", folder=str(folder))
+
+
+def prepared(folder: Path, tmp_path: Path, threads: int = 1) -> tuple[dict, pd.DataFrame, np.ndarray]:
+    store = tmp_path / f"store{threads}"
+    prepare(fetch(settings(folder), tmp_path / "cache"), store, settings(folder), threads)
+    return read_json(store / "store.json"), pd.read_parquet(store / "faces.parquet"), np.load(store / "images.npy")
+
+
+def paths_in(folder: Path) -> dict[str, Path]:
+    return {role: folder / known.name for role, known in FILES.items()}
+
+
+def small() -> Annotations:
+    files = np.array(["000001.jpg", "000002.jpg", "000003.jpg"])
+    values = np.array([[True, False], [False, False], [True, True]])
+    return Annotations(files, ("Bald", "Young"), values, np.array([7, 7, 9]), np.array([0, 0, 2]))
+
+
+def test_annotations_are_written_as_celeba_writes_them(tmp_path):
+    paths = paths_in(tmp_path)
+    write_annotations(small(), paths)
+    assert paths["attributes"].read_bytes() == (
+        b"3\r\nBald Young \r\n000001.jpg 1 -1\r\n000002.jpg -1 -1\r\n000003.jpg 1  1\r\n"
+    )
+    assert paths["identities"].read_bytes() == b"000001.jpg 7\r\n000002.jpg 7\r\n000003.jpg 9\r\n"
+    again = read_annotations(paths)
+    assert again.names == ("Bald", "Young")
+    for field in ("files", "attributes", "identity", "partition"):
+        np.testing.assert_array_equal(getattr(again, field), getattr(small(), field))
+
+
+def test_files_in_another_order_are_matched_by_name(tmp_path):
+    paths = paths_in(tmp_path)
+    write_annotations(small(), paths)
+    paths["identities"].write_text("000003.jpg 9\n000001.jpg 7\n000004.jpg 5\n000002.jpg 7\n")
+    assert read_annotations(paths).identity.tolist() == [7, 7, 9]
+
+
+@pytest.mark.parametrize(
+    ("role", "content", "message"),
+    [
+        ("attributes", b"", "is empty"),
+        ("attributes", b"3\nBald Young\n000001.jpg 1 -1\n", "line 1: expected the number of rows, 1"),
+        ("attributes", b"1\nBald Bald\n000001.jpg 1 -1\n", "line 2"),
+        (
+            "attributes",
+            b"2\nBald Young\n000001.jpg 1\n000002.jpg 1 1 1\n",
+            "line 3: expected the name of an image and 2",
+        ),
+        ("attributes", b"1\nBald Young\n000001.jpg 1 0\n", "line 3: Young must be 1 or -1, not '0'"),
+        ("attributes", b"2\nBald Young\n000001.jpg 1 1\n000001.jpg 1 1\n", "twice"),
+        ("attributes", b"1\nBald Young\n" + b"x" * 5000, "more than 4096 characters"),
+        ("identities", b"<!DOCTYPE html><html>Quota exceeded</html>", "web page"),
+        ("identities", b"000001.jpg seven\n", "line 1: .* is not a number"),
+        ("identities", b"000001.jpg -7\n000002.jpg 1\n000003.jpg 1\n", "negative"),
+        ("identities", b"000001.jpg 7\n", "lacks 000002.jpg and 1 other"),
+        ("partition", b"000001.jpg 0\n000002.jpg 1\n000003.jpg 3\n", "holds the part 3"),
+        ("partition", b"\xff\xfe\x00\n", "line 1"),
+    ],
+)
+def test_annotation_files_that_are_wrong(tmp_path, role, content, message):
+    paths = paths_in(tmp_path)
+    write_annotations(small(), paths)
+    paths[role].write_bytes(content)
+    with pytest.raises(EquisetError, match=message) as caught:
+        read_annotations(paths)
+    assert FILES[role].name in str(caught.value)
+
+
+def test_twin_has_celebas_files(twin):
+    annotations = read_annotations(paths_in(twin))
+    assert len(annotations.files) == 80
+    assert len(annotations.names) == 40
+    with zipfile.ZipFile(twin / "img_align_celeba.zip") as archive:
+        image = Image.open(io.BytesIO(archive.read("img_align_celeba/000080.jpg")))
+    assert (image.format, image.size, image.mode) == ("JPEG", (178, 218), "RGB")
+
+
+def test_store(folder, tmp_path):
+    store, faces, images = prepared(folder, tmp_path)
+    assert images.shape == (80, 64, 64, 3)
+    assert images.std(axis=(1, 2, 3)).min() > 10
+    assert faces["row"].tolist() == list(range(80))
+    assert store["parts"] == {"train": 40, "validation": 20, "test": 20}
+    assert (store["real"], store["source"]) == (False, "folder")
+    assert (store["missing"]["count"], store["broken"]["count"]) == (0, 0)
+
+
+def test_unpacked_subset_and_broken_images(folder, tmp_path, caplog):
+    with zipfile.ZipFile(folder / "img_align_celeba.zip") as archive:
+        archive.extractall(folder)
+    for number in range(1, 31):
+        (folder / "img_align_celeba" / f"{number:06d}.jpg").unlink()
+    whole = (folder / "img_align_celeba" / "000040.jpg").read_bytes()
+    (folder / "img_align_celeba" / "000040.jpg").write_bytes(whole[: len(whole) // 2])
+    (folder / "img_align_celeba" / "000050.jpg").write_bytes(b"")
+    store, faces, images = prepared(folder, tmp_path)
+    assert (store["missing"]["count"], store["missing"]["first"][0]) == (30, "000001.jpg")
+    assert sorted(store["broken"]["first"]) == ["000040.jpg", "000050.jpg"]
+    assert "000040.jpg" in caplog.text
+    assert len(faces) == store["images"] == 48
+    # Rows of the table still point at their own image.
+    row = faces.set_index("file").loc["000080.jpg", "row"]
+    np.testing.assert_array_equal(images[row], decode((folder / "img_align_celeba" / "000080.jpg").read_bytes()))
+
+
+def test_any_number_of_processes_gives_the_same_bytes(twin, tmp_path, monkeypatch):
+    monkeypatch.setattr("equiset.data.celeba_images._BLOCK", 16)
+    source = ImageSource(twin / "img_align_celeba.zip")
+    names = sorted(source.list())
+    alone, _ = convert(source, names, tmp_path / "one", 1)
+    together, _ = convert(source, names, tmp_path / "two", 2)
+    assert alone.read_bytes() == together.read_bytes()
+
+
+def test_interrupted_pass_goes_on(twin, tmp_path, monkeypatch):
+    monkeypatch.setattr("equiset.data.celeba_images._BLOCK", 16)
+    source = ImageSource(twin / "img_align_celeba.zip")
+    names = sorted(source.list())
+    whole, _ = convert(source, names, tmp_path / "whole")
+    real, calls = decode, []
+
+    def counted(content, draft):
+        calls.append(1)
+        if len(calls) == 40:
+            raise KeyboardInterrupt
+        return real(content, draft)
+
+    monkeypatch.setattr("equiset.data.celeba_images.decode", counted)
+    with pytest.raises(KeyboardInterrupt):
+        convert(source, names, tmp_path / "work")
+    path, faults = convert(source, names, tmp_path / "work")
+    # Two blocks were finished, the third was begun.
+    assert len(calls) == 40 + 80 - 32
+    assert faults == {}
+    assert path.read_bytes() == whole.read_bytes()
+
+
+def test_draft_is_within_two_grey_levels(twin):
+    with zipfile.ZipFile(twin / "img_align_celeba.zip") as archive:
+        contents = [archive.read(f"img_align_celeba/{number:06d}.jpg") for number in range(1, 21)]
+    differences = [np.abs(decode(content).astype(int) - decode(content, draft=False)).mean() for content in contents]
+    assert 0 < np.mean(differences) < 2
+
+
+def test_crop_is_the_middle_square():
+    pixels = np.zeros((218, 178, 3), np.uint8)
+    pixels[20:198] = 200
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG", quality=95)
+    for draft in (False, True):
+        assert decode(file.getvalue(), draft)[1:-1].min() > 190
+
+
+def test_quota_page_saved_as_zip(folder, tmp_path):
+    (folder / "img_align_celeba.zip").write_text("<!DOCTYPE html><html><title>Google Drive - Quota exceeded</title>")
+    with pytest.raises(EquisetError, match=r"img_align_celeba.zip is a web page .* quota"):
+        fetch(settings(folder), tmp_path)
+    (folder / "img_align_celeba.zip").write_bytes(b"PK\x03\x04 cut off")
+    with pytest.raises(EquisetError, match="damaged or cut off"):
+        fetch(settings(folder), tmp_path)
+
+
+@pytest.mark.parametrize("name", [known.name for known in FILES.values()])
+def test_missing_file_is_named(folder, tmp_path, name):
+    (folder / name).unlink()
+    with pytest.raises(EquisetError, match=name):
+        fetch(settings(folder), tmp_path)
+
+
+def test_folders_as_celeba_lays_them_out(folder, tmp_path):
+    for role, known in FILES.items():
+        place = folder / {"images": "Img", "partition": "Eval"}.get(role, "Anno")
+        place.mkdir(exist_ok=True)
+        (folder / known.name).rename(place / known.name)
+    assert len(fetch(settings(folder), tmp_path)["files"]) == 4
+
+
+def test_images_of_something_else(folder, tmp_path):
+    with zipfile.ZipFile(folder / "img_align_celeba.zip", "w") as archive:
+        archive.writestr("other/a.jpg", b"")
+    manifest = fetch(settings(folder), tmp_path)
+    with pytest.raises(EquisetError, match="none of the 80 images"):
+        prepare(manifest, tmp_path / "store")
+
+
+def test_changed_file_is_noticed(folder, tmp_path):
+    manifest = fetch(settings(folder), tmp_path)
+    (folder / FILES["identities"].name).write_text("000001.jpg 1\n")
+    with pytest.raises(EquisetError, match="has changed"):
+        prepare(manifest, tmp_path / "store")
+    with pytest.raises(EquisetError, match="not of celeba"):
+        prepare({**manifest, "dataset": "mnist"}, tmp_path / "store")
+
+
+def test_download_that_gets_a_quota_page(web, tmp_path):
+    web.answers["/images.zip"] = [web.body(b"<!DOCTYPE html><html>Quota exceeded</html>")]
+    chosen = CelebaSettings(image_mirrors=[web.url("/images.zip")], attempts=1)
+    with pytest.raises(EquisetError, match=r"web page, perhaps a quota .* by hand .*source: twin"):
+        fetch(chosen, tmp_path)
+
+
+def test_download(web, folder, tmp_path, monkeypatch):
+    known = {}
+    for role, file in FILES.items():
+        content = (folder / file.name).read_bytes()
+        web.answers[f"/{role}"] = [web.body(content)]
+        md5 = celeba.digest(folder / file.name, "md5")
+        known[role] = file._replace(bytes=len(content), md5=md5, drive_id=role)
+    monkeypatch.setattr(celeba, "FILES", known)
+    monkeypatch.setattr(celeba, "_DRIVE", web.url("/"))
+    manifest = fetch(CelebaSettings(image_mirrors=[web.url("/absent"), web.url("/images")], attempts=1), tmp_path)
+    assert manifest["real"]
+    assert manifest["files"]["images"]["origin"] == web.url("/images")
