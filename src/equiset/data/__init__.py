@@ -21,9 +21,9 @@ from equiset.settings import Settings, validate
 
 DATASETS = {
     "mnist": "equiset.data.mnist",
-    "redmapper": "equiset.data.redmapper",
     "modelnet40": "equiset.data.modelnet40",
     "celeba": "equiset.data.celeba",
+    "redmapper": "equiset.data.redmapper",
 }
 
 

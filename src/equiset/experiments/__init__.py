@@ -13,9 +13,9 @@ from types import ModuleType
 
 EXPERIMENTS = {
     "mnist_sums": "equiset.experiments.mnist_sums",
-    "redshift": "equiset.experiments.redshift",
     "point_clouds": "equiset.experiments.point_clouds",
     "outlier_faces": "equiset.experiments.outlier_faces",
+    "redshift": "equiset.experiments.redshift",
 }
 """Name in the config -> package. Adding an experiment adds one entry."""
 
