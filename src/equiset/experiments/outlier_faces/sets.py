@@ -129,11 +129,24 @@ def draw_sets(
             some = outliers[sets] > number
             drawn[sets[some], members - 1 - number] = strange[some, number]
     is_outlier = np.arange(members) >= (members - outliers)[:, None]
-    order = rng.random((count, members)).argsort(axis=1)
+    order = _places(count, members, rng)
     mixed = rng.permutation(count)
     drawn, is_outlier = np.take_along_axis(drawn, order, 1)[mixed], np.take_along_axis(is_outlier, order, 1)[mixed]
     pairs["sets"] = np.bincount(chosen, minlength=len(pairs))
     return drawn, is_outlier, pairs[["first", "second"]].to_numpy()[chosen[mixed]], pairs
+
+
+def _places(count: int, members: int, rng: np.random.Generator) -> np.ndarray:
+    """Return a random order of the members of each set, in which the last one comes to each place equally often.
+
+    Places drawn freely would differ in frequency by chance, and a network that always names the most frequent one would
+    seem to be better than chance.
+    """
+    order = rng.random((count, members)).argsort(axis=1)
+    sets, wanted = np.arange(count), rng.permutation(np.arange(count) % members)
+    found = (order == members - 1).argmax(axis=1)
+    order[sets, found], order[sets, wanted] = order[sets, wanted], members - 1
+    return order
 
 
 def count_pairs(attributes: np.ndarray) -> pd.DataFrame:
