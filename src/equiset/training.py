@@ -6,6 +6,7 @@ without the interruption.
 """
 
 import hashlib
+import inspect
 import logging
 import math
 import os
@@ -75,13 +76,19 @@ def fix_seeds(*numbers: int) -> None:
 
 def make_optimizer(settings: Optimizer, model: nn.Module) -> torch.optim.Optimizer:
     # Optimizers import all of torch.compile on first use, 1.7 s for every job, only to switch it off for
-    # themselves. It is never on here, so their methods may serve as they are.
+    # themselves. It is never on here, so their methods may serve as they are; see `step` too.
     for method in vars(torch.optim.Optimizer).values():
         if plain := getattr(method, "__wrapped__", None):
             vars(plain).setdefault("__dynamo_disable", plain)
     kind = {"adam": torch.optim.Adam, "adamax": torch.optim.Adamax}[settings.name]
     options = {"betas": settings.betas, "eps": settings.eps, "weight_decay": settings.weight_decay}
     return kind(model.parameters(), lr=settings.learning_rate, **options)
+
+
+@torch.no_grad()
+def step(optimizer: torch.optim.Optimizer) -> None:
+    """Move the weights, without the wrapper that imports torch.compile."""
+    inspect.unwrap(type(optimizer).step)(optimizer)
 
 
 def arithmetic(precision: str, device: torch.device) -> AbstractContextManager:
@@ -160,7 +167,7 @@ def _train_epoch(
                 f"training broke down in epoch {epoch}: loss {loss.item()}, gradient norm {norm.item()}. "
                 "Lower training.optimizer.learning_rate or set training.gradient_clip"
             )
-        optimizer.step()
+        step(optimizer)
         _add(totals, sums)
     return _means(totals)
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from equiset.errors import EquisetError
 from equiset.experiments.base import Optimizer, Training
-from equiset.training import checkpoint_key, choose_device, fix_seeds, make_optimizer, train
+from equiset.training import checkpoint_key, choose_device, fix_seeds, make_optimizer, step, train
 
 CPU = torch.device("cpu")
 SPEC = {
@@ -166,19 +166,18 @@ def test_devices():
             choose_device("cuda")
 
 
-def test_optimizers_do_what_torchs_own_do():
-    """The optimizer is used without its guard against torch.compile; its steps must be the same."""
+@pytest.mark.parametrize(("name", "own"), [("adam", torch.optim.Adam), ("adamax", torch.optim.Adamax)])
+def test_optimizers_do_what_torchs_own_do(name, own):
+    """The optimizer is used without its guards against torch.compile; its steps must be the same."""
     results = []
-    for make in (
-        lambda model: make_optimizer(Optimizer(learning_rate=0.1), model),
-        lambda model: torch.optim.Adam(model.parameters(), lr=0.1),
-    ):
+    for ours in (True, False):
         torch.manual_seed(0)
         model = nn.Linear(3, 1)
-        optimizer = make(model)
+        settings = Optimizer(name=name, learning_rate=0.1, weight_decay=0.01)
+        optimizer = make_optimizer(settings, model) if ours else own(model.parameters(), lr=0.1, weight_decay=0.01)
         for _ in range(3):
             optimizer.zero_grad()
             model(torch.ones(2, 3)).sum().backward()
-            optimizer.step()
+            step(optimizer) if ours else optimizer.step()
         results.append(weights(model))
     assert torch.equal(*results)

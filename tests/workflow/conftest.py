@@ -23,7 +23,7 @@ class Project:
         shutil.copy(ROOT / "config.yaml", folder)
 
     def snakemake(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "scale=smoke", *arguments]
+        command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments, "--config", "scale=smoke"]
         inherited = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
         return subprocess.run(
             command, cwd=self.folder, capture_output=True, text=True, timeout=280, env=inherited | environment
