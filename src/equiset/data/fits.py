@@ -8,7 +8,6 @@ import gzip
 import logging
 import math
 import re
-import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -19,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from astropy.io import fits
 
-from equiset.errors import EquisetError
+from equiset.data.faults import fault, plain_faults
 
 log = logging.getLogger(__name__)
 
@@ -76,16 +75,16 @@ class FitsTable:
         block = np.empty(rows, self.dtype)
         view = memoryview(block.view(np.uint8))
         arrived = 0
-        with _plain_faults(self.path):
+        with plain_faults(self.path):
             while arrived < len(view) and (more := self._stream.readinto(view[arrived:])):
                 arrived += more
         if arrived < len(view):
-            raise _fault(self.path, f"is cut off: it ends before the {self.rows} rows that its header announces")
+            raise fault(self.path, f"is cut off: it ends before the {self.rows} rows that its header announces")
         return block
 
     def _drain(self) -> None:
         """Read on to the end, so that gzip compares its checksum."""
-        with _plain_faults(self.path):
+        with plain_faults(self.path):
             while self._stream.read(_CHUNK):
                 pass
 
@@ -96,7 +95,7 @@ def open_table(path: str | Path) -> Iterator[FitsTable]:
     path = Path(path)
     with ExitStack() as closing:
         # Around the opening alone: what fails while the caller works on the table is not the file's fault.
-        with _plain_faults(path):
+        with plain_faults(path):
             file = closing.enter_context(path.open("rb"))
             table = _open(path, file)
         yield table
@@ -107,7 +106,7 @@ def _open(path: Path, file: BinaryIO) -> FitsTable:
     compressed = file.read(2) == _GZIP
     file.seek(0)
     if path.suffix == ".gz" and not compressed:
-        raise _fault(path, "is not a gzip file, despite its name")
+        raise fault(path, "is not a gzip file, despite its name")
     stream = gzip.GzipFile(fileobj=file) if compressed else file
     room = size * _BEST_RATIO if compressed else size
     header = _read_header(path, stream, first=True)
@@ -116,7 +115,7 @@ def _open(path: Path, file: BinaryIO) -> FitsTable:
         header = _read_header(path, stream)
     table = _describe(path, header, stream)
     if table.rows * table.dtype.itemsize > room:
-        raise _fault(path, f"announces {table.rows} rows, more than it can hold: cut off or damaged")
+        raise fault(path, f"announces {table.rows} rows, more than it can hold: cut off or damaged")
     return table
 
 
@@ -125,18 +124,18 @@ def _read_header(path: Path, stream: BinaryIO, first: bool = False) -> fits.Head
     while True:
         record = stream.read(RECORD)
         if first and not text and not record.startswith(b"SIMPLE  ="):
-            raise _fault(path, f"is not a FITS file: it begins with {record[:8]!r}")
+            raise fault(path, f"is not a FITS file: it begins with {record[:8]!r}")
         if not record and not text:
-            raise _fault(path, "holds no binary table")
+            raise fault(path, "holds no binary table")
         if len(record) < RECORD or len(text) > _LONGEST_HEADER * RECORD:
-            raise _fault(path, "is cut off or damaged: a header does not end")
+            raise fault(path, "is cut off or damaged: a header does not end")
         text += record
         if any(record[at : at + _CARD].rstrip() == b"END" for at in range(0, RECORD, _CARD)):
             break
     try:
         return fits.Header.fromstring(text.decode("ascii"))
     except (ValueError, fits.VerifyError) as error:
-        raise _fault(path, f"has a header that cannot be read ({error})") from None
+        raise fault(path, f"has a header that cannot be read ({error})") from None
 
 
 def _data_bytes(path: Path, header: fits.Header) -> int:
@@ -146,19 +145,19 @@ def _data_bytes(path: Path, header: fits.Header) -> int:
         values = math.prod(axes) if axes else 0
         data = abs(int(header["BITPIX"])) // 8 * int(header.get("GCOUNT", 1)) * (int(header.get("PCOUNT", 0)) + values)
     except (KeyError, ValueError, TypeError) as error:
-        raise _fault(path, f"has a header that cannot be read ({error})") from None
+        raise fault(path, f"has a header that cannot be read ({error})") from None
     if data < 0:
-        raise _fault(path, "has a header that announces less than nothing")
+        raise fault(path, "has a header that announces less than nothing")
     return -(-data // RECORD) * RECORD
 
 
 def _skip(path: Path, stream: BinaryIO, size: int, room: int) -> None:
     if size > room:
-        raise _fault(path, f"announces {size} bytes, more than it can hold: cut off or damaged")
+        raise fault(path, f"announces {size} bytes, more than it can hold: cut off or damaged")
     while size and (chunk := stream.read(min(size, _CHUNK))):
         size -= len(chunk)
     if size:
-        raise _fault(path, "is cut off before its first table")
+        raise fault(path, "is cut off before its first table")
 
 
 def _describe(path: Path, header: fits.Header, stream: BinaryIO) -> FitsTable:
@@ -167,12 +166,12 @@ def _describe(path: Path, header: fits.Header, stream: BinaryIO) -> FitsTable:
         columns = [_column(header, number + 1) for number in range(int(header["TFIELDS"]))]
         fields = [(column.name, _type(str(header[f"TFORM{at + 1}"]))) for at, column in enumerate(columns)]
     except (KeyError, ValueError, TypeError, fits.VerifyError) as error:
-        raise _fault(path, f"has a table header that cannot be read ({error})") from None
+        raise fault(path, f"has a table header that cannot be read ({error})") from None
     if len({name for name, _ in fields}) < len(fields):
-        raise _fault(path, "has two columns of one name")
+        raise fault(path, "has two columns of one name")
     taken = sum(np.dtype(kind).itemsize for _, kind in fields)
     if rows < 0 or not 0 < width <= _LONGEST_ROW or taken != width:
-        raise _fault(path, f"has a table header that contradicts itself: rows of {width} bytes, columns of {taken}")
+        raise fault(path, f"has a table header that contradicts itself: rows of {width} bytes, columns of {taken}")
     return FitsTable(path, rows, np.dtype(fields), {column.name: column for column in columns}, header, stream)
 
 
@@ -204,19 +203,3 @@ def _type(form: str) -> Any:
         case letter:
             kind = _TYPES[letter]
             return kind if count == 1 and isinstance(kind, str) else np.dtype((kind, (count,)))
-
-
-@contextmanager
-def _plain_faults(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except EOFError:
-        raise _fault(path, "is cut off: the compressed data end too early") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise _fault(path, f"is damaged: {error}") from None
-    except OSError as error:
-        raise EquisetError(f"{path} cannot be read: {error.strerror or error}") from None
-
-
-def _fault(path: Path, what: str) -> EquisetError:
-    return EquisetError(f"{path} {what}. Remove the file and fetch it again.")

@@ -4,13 +4,12 @@ import gzip
 import hashlib
 import math
 import struct
-import zlib
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
-from equiset.errors import EquisetError
+from equiset.data.faults import fault, plain_faults
 from equiset.files import atomic_path
 
 _UINT8 = 0x08
@@ -26,23 +25,16 @@ def read_idx(path: str | Path) -> np.ndarray:
     Memory is taken for bytes that are there, never for bytes that a header announces.
     """
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            size = path.stat().st_size
-            compressed = file.read(2) == _GZIP
-            file.seek(0)
-            if compressed:
-                with gzip.GzipFile(fileobj=file) as stream:
-                    return _read(path, stream, size * _BEST_RATIO, exact=False)
-            if path.suffix == ".gz":
-                raise _fault(path, "is not a gzip file, despite its name")
-            return _read(path, file, size, exact=True)
-    except EOFError:
-        raise _fault(path, "is cut off: the compressed data end too early") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise _fault(path, f"is damaged: {error}") from None
-    except OSError as error:
-        raise EquisetError(f"{path} cannot be read: {error.strerror or error}") from None
+    with plain_faults(path), path.open("rb") as file:
+        size = path.stat().st_size
+        compressed = file.read(2) == _GZIP
+        file.seek(0)
+        if compressed:
+            with gzip.GzipFile(fileobj=file) as stream:
+                return _read(path, stream, size * _BEST_RATIO, exact=False)
+        if path.suffix == ".gz":
+            raise fault(path, "is not a gzip file, despite its name")
+        return _read(path, file, size, exact=True)
 
 
 def write_idx(path: str | Path, array: np.ndarray) -> None:
@@ -77,38 +69,34 @@ def idx_md5(array: np.ndarray) -> str:
 def _read(path: Path, stream: BinaryIO, available: int, *, exact: bool) -> np.ndarray:
     magic = stream.read(4)
     if len(magic) < 4:
-        raise _fault(path, "is cut off within its header")
+        raise fault(path, "is cut off within its header")
     zeros, kind, dimensions = struct.unpack(">HBB", magic)
     if zeros != 0 or dimensions == 0:
-        raise _fault(path, f"is not an IDX file: it begins with {magic.hex()}")
+        raise fault(path, f"is not an IDX file: it begins with {magic.hex()}")
     if kind != _UINT8:
-        raise _fault(path, f"holds values of IDX type 0x{kind:02x}; only unsigned bytes (0x08) are read")
+        raise fault(path, f"holds values of IDX type 0x{kind:02x}; only unsigned bytes (0x08) are read")
     sizes = stream.read(4 * dimensions)
     if len(sizes) < 4 * dimensions:
-        raise _fault(path, "is cut off within its header")
+        raise fault(path, "is cut off within its header")
     shape = struct.unpack(f">{dimensions}I", sizes)
     expected = math.prod(shape)
     behind_header = available - 4 - 4 * dimensions
     if expected > min(behind_header, _LARGEST):
-        raise _fault(
+        raise fault(
             path, f"announces {expected} bytes of data ({_times(shape)}), more than it can hold: cut off or damaged"
         )
     if exact and expected < behind_header:
-        raise _fault(path, f"holds {behind_header - expected} bytes more than the {expected} that its header announces")
+        raise fault(path, f"holds {behind_header - expected} bytes more than the {expected} that its header announces")
     data = bytearray()
     # One byte beyond the end is asked for: it shows trailing bytes, and makes gzip compare its checksum.
     while chunk := stream.read(min(_CHUNK, expected + 1 - len(data))):
         data += chunk
         if len(data) > expected:
-            raise _fault(path, f"holds more than the {expected} bytes that its header announces")
+            raise fault(path, f"holds more than the {expected} bytes that its header announces")
     if len(data) < expected:
-        raise _fault(path, f"is cut off: {len(data)} of the {expected} bytes that its header announces")
+        raise fault(path, f"is cut off: {len(data)} of the {expected} bytes that its header announces")
     return np.frombuffer(data, dtype=np.uint8).reshape(shape)
 
 
 def _times(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape[:4])) + (" ..." if len(shape) > 4 else "")
-
-
-def _fault(path: Path, what: str) -> EquisetError:
-    return EquisetError(f"{path} {what}. Remove the file and fetch it again.")

@@ -1,6 +1,6 @@
 """What the settings of all experiments have in common."""
 
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -39,6 +39,27 @@ class Training(Settings):
 
 class Sets(Settings):
     """How sets are drawn from the prepared data. Each experiment adds its own fields."""
+
+    def describe(self, store: dict[str, Any], seed: int, digest: str, **more: Any) -> dict[str, Any]:
+        """Return the content of `sets.json`: which data the sets come from, and how they were drawn.
+
+        Args:
+            store: the content of the prepared data's `store.json`.
+            seed: the seed that they were drawn with.
+            digest: what identifies them.
+            more: what else the experiment has to say.
+        """
+        return {
+            "dataset": store["dataset"],
+            "source": store["source"],
+            "real": store["real"],
+            "data": store["description"],
+            "store_digest": store["digest"],
+            "digest": digest,
+            "seed": seed,
+            **more,
+            **self.model_dump(mode="json"),
+        }
 
 
 class Variant(Settings):

@@ -1,7 +1,6 @@
 """Draws the sets of digits. A set is N row numbers of the image store and the sum of their labels."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,20 +30,7 @@ def make_sets(settings: MnistSets, seed: int, store: Path, folder: Path) -> None
     )
     folder.mkdir(parents=True)
     table.to_parquet(folder / "sets.parquet", index=False)
-    write_json(folder / "sets.json", describe(settings, seed, about, folder))
-
-
-def describe(settings: MnistSets, seed: int, store: dict[str, Any], folder: Path) -> dict[str, Any]:
-    return {
-        "dataset": store["dataset"],
-        "source": store["source"],
-        "real": store["real"],
-        "data": store["description"],
-        "store_digest": store["digest"],
-        "digest": digest(folder / "sets.parquet"),
-        "seed": seed,
-        **settings.model_dump(mode="json"),
-    }
+    write_json(folder / "sets.json", settings.describe(about, seed, digest(folder / "sets.parquet")))
 
 
 def _draw(pool: np.ndarray, count: int, members: int, rng: np.random.Generator) -> np.ndarray:

@@ -58,21 +58,14 @@ def make_sets(settings: FaceSets, seed: int, store: Path, folder: Path) -> None:
     for split, group in pairs_table.groupby("split", sort=False):
         usable, drawn = group.query("usable"), group["sets"]
         log.info("%s: %d sets of %d pairs, %d to %d each", split, drawn.sum(), len(usable), drawn.min(), drawn.max())
-    write_json(
-        folder / "sets.json",
-        {
-            "dataset": about["dataset"],
-            "source": about["source"],
-            "real": about["real"],
-            "data": about["description"],
-            "store_digest": about["digest"],
-            "digest": digest(folder / "sets.parquet"),
-            "seed": seed,
-            "people": {split: len(np.unique(identity[part == number])) for number, split in enumerate(SPLITS)},
-            "pairs": {split: int(group["usable"].sum()) for split, group in pairs_table.groupby("split", sort=False)},
-            **settings.model_dump(mode="json"),
-        },
+    described = settings.describe(
+        about,
+        seed,
+        digest(folder / "sets.parquet"),
+        people={split: len(np.unique(identity[part == number])) for number, split in enumerate(SPLITS)},
+        pairs={split: int(group["usable"].sum()) for split, group in pairs_table.groupby("split", sort=False)},
     )
+    write_json(folder / "sets.json", described)
 
 
 def deal_people(identity: np.ndarray, seed: int) -> np.ndarray:

@@ -35,17 +35,12 @@ def make_sets(settings: CloudSets, seed: int, store: Path, folder: Path) -> None
     )
     folder.mkdir(parents=True)
     table.to_parquet(folder / "sets.parquet", index=False)
-    described = {
-        "dataset": about["dataset"],
-        "source": about["source"],
-        "real": about["real"],
-        "data": about["description"],
-        "store_digest": about["digest"],
-        "digest": digest(folder / "sets.parquet"),
-        "seed": seed,
-        "classes": len(about["classes"]),
-        "meshes": {name: int((split == name).sum()) for name in names},
-        "skipped": len(about["skipped"]),
-        **settings.model_dump(mode="json"),
-    }
+    described = settings.describe(
+        about,
+        seed,
+        digest(folder / "sets.parquet"),
+        classes=len(about["classes"]),
+        meshes={name: int((split == name).sum()) for name in names},
+        skipped=len(about["skipped"]),
+    )
     write_json(folder / "sets.json", described)
