@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from equiset.data.catalogue import FEATURES
 from equiset.errors import EquisetError
-from equiset.experiments.redshift.sets import choose_test, make_sets, shared_rows
+from equiset.experiments.redshift.sets import SPLITS, choose_splits, make_sets, shared_rows
 from equiset.experiments.redshift.settings import RedshiftSets, RedshiftVariant
 from equiset.experiments.redshift.task import Task
 from equiset.files import read_json, write_json
 from equiset.results.redshift_measures import interval, measure, relative_error, resample
 from equiset.sets import PackedSets
+from equiset.training import train
 
 TRAINING = {"epochs": 1, "batch_size": 4, "optimizer": {"learning_rate": 0.001}}
 CPU = torch.device("cpu")
@@ -53,39 +54,88 @@ def store(tmp_path):
     return folder
 
 
-def draw(store, folder, seed=0, share=0.3):
-    make_sets(RedshiftSets(test_share=share), seed, store, folder)
+def draw(store, folder, seed=0, share=0.3, holdout=0.0):
+    make_sets(RedshiftSets(test_share=share, holdout=holdout), seed, store, folder)
     return folder
 
 
-def rows_of(store, sets):
+def rows_of(store, sets, split="test"):
     offsets = np.load(store / "offsets.npy")
-    is_test = (pd.read_parquet(sets / "clusters.parquet")["split"] == "test").to_numpy()
-    return np.repeat(is_test, np.diff(offsets))
+    chosen = (pd.read_parquet(sets / "clusters.parquet")["split"] == split).to_numpy()
+    return np.repeat(chosen, np.diff(offsets))
 
 
 # Nothing leaks
 
 
-def test_no_galaxy_is_on_both_sides(store, tmp_path):
-    sets = draw(store, tmp_path / "sets")
+@pytest.mark.parametrize("holdout", [0.0, 0.3])
+def test_no_galaxy_is_in_two_splits(store, tmp_path, holdout):
+    sets = draw(store, tmp_path / "sets", holdout=holdout)
     objid = pq.read_table(store / "members.parquet")["OBJID"].to_numpy()
-    is_test, removed = rows_of(store, sets), np.load(sets / "removed.npy")
-    trains = ~is_test
-    assert set(objid[trains]) & set(objid[is_test])
-    trains[removed] = False
-    assert not set(objid[trains]) & set(objid[is_test])
-    assert not is_test[removed].any()
+    rows = {name: rows_of(store, sets, name) for name in SPLITS}
+    assert rows["holdout"].any() == (holdout > 0)
+    assert (sum(part.astype(int) for part in rows.values()) == 1).all()
+    removed = np.load(sets / "removed.npy")
+    galaxies = {name: set(objid[part]) for name, part in rows.items()}
     about = read_json(sets / "sets.json")
-    assert about["removed_members"] == len(removed) > 0
-    assert about["train_members"] == trains.sum()
+    in_test = {name: sum(one in galaxies["test"] for one in objid[rows[name]]) for name in ("train", "holdout")}
+    assert about["removed_members"] == in_test["train"] > 0
+    assert about["removed_from_holdout"] == in_test["holdout"]
+    only = galaxies["holdout"] - galaxies["test"]
+    assert about["removed_for_holdout"] == sum(one in only for one in objid[rows["train"]])
+    assert (about["removed_for_holdout"] > 0) == (holdout > 0)
+    assert len(removed) == sum(about[f"removed_{name}"] for name in ("members", "for_holdout", "from_holdout"))
+    assert not rows["test"][removed].any()
+    for part in rows.values():
+        part[removed] = False
+    for one, other in (("train", "test"), ("train", "holdout"), ("holdout", "test")):
+        assert not set(objid[rows[one]]) & set(objid[rows[other]])
+    for name, part in rows.items():
+        assert about[f"{name}_members"] == part.sum()
     for model in ("set", "mlp"):
         task = Task(variant(model), store, sets, CPU)
-        assert trains[task.splits["train"].numbers].all()
-        assert is_test[task.splits["test"].numbers].all()
+        assert all(rows[name][task.splits[name].numbers].all() for name in SPLITS)
         # The first feature of the fixture is the number of the row: what networks are really given.
         seen = np.concatenate([_first_feature(task, batch) for batch in task.train_batches(torch.Generator())])
         assert sorted(seen) == task.splits["train"].numbers.tolist()
+        watched = [row for batch in task.validation_batches() for row in _first_feature(task, batch)]
+        assert watched == task.splits["holdout"].numbers.tolist()
+
+
+@pytest.mark.parametrize("holdout", [0.0, 0.3])
+@pytest.mark.parametrize("model", ["set", "mlp"])
+def test_test_clusters_have_no_part_in_training(store, tmp_path, model, holdout):
+    def learn(name):
+        sets = draw(store, tmp_path / name, holdout=holdout)
+        task = Task(variant(model, target="standardised"), store, sets, CPU)
+        network, progress = train(task, task.settings.training, 0, CPU, tmp_path / f"{name}.pt")
+        return read_json(sets / "sets.json")["scales"], network.eval(), progress.metrics, task
+
+    scales, network, metrics, task = learn("before")
+    before = task.predict(network)
+    assert any(name.startswith("validation_") for name in metrics[0]) == (holdout > 0)
+    is_test = rows_of(store, tmp_path / "before")
+    rng = np.random.default_rng(1)
+    features, z_spec = np.load(store / "features.npy"), np.load(store / "z_spec.npy")
+    features[is_test] = rng.normal(-100, 30, features[is_test].shape)
+    z_spec[is_test] = np.where(rng.random(is_test.sum()) < 0.5, rng.uniform(5, 9, is_test.sum()), np.nan)
+    np.save(store / "features.npy", features)
+    np.save(store / "z_spec.npy", z_spec)
+    clusters = pq.read_table(store / "clusters.parquet").to_pandas()
+    tested = (pd.read_parquet(tmp_path / "before" / "clusters.parquet")["split"] == "test").to_numpy()
+    clusters["Z_LAMBDA"] = np.where(tested, np.float32(9), clusters["Z_LAMBDA"])
+    centres = np.stack(clusters["P_CEN"].to_numpy())
+    centres[tested] = 9
+    clusters["P_CEN"] = list(centres)
+    pq.write_table(pa.Table.from_pandas(clusters), store / "clusters.parquet")
+    scales_after, after, metrics_after, task = learn("after")
+    assert scales_after == scales
+    assert metrics_after == metrics
+    assert all(torch.equal(one, other) for one, other in zip(network.parameters(), after.parameters(), strict=True))
+    found = task.predict(after)
+    held = [table[table["split"] == "holdout"].reset_index(drop=True) for table in (before, found)]
+    pd.testing.assert_frame_equal(*held)
+    assert (found.query("split == 'test'")["z_spec"] > 4).all()
 
 
 def _first_feature(task, batch):
@@ -94,23 +144,24 @@ def _first_feature(task, batch):
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
-@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=30))
-def test_shared_rows_are_those_of_training_whose_galaxy_is_tested(pairs):
-    objid, tested = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
-    expected = [at for at, (one, test) in enumerate(pairs) if not test and one in {o for o, t in pairs if t}]
-    assert shared_rows(objid, tested).tolist() == expected
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2)), min_size=1, max_size=30))
+def test_shared_rows_are_those_whose_galaxy_is_in_a_later_split(pairs):
+    objid, split = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+    expected = [at for at, (one, part) in enumerate(pairs) if any(o == one and p > part for o, p in pairs)]
+    assert shared_rows(objid, split).tolist() == expected
 
 
-def test_scales_do_not_know_the_test_side(store, tmp_path):
-    before = read_json(draw(store, tmp_path / "before") / "sets.json")
-    hidden = rows_of(store, tmp_path / "before")
+@pytest.mark.parametrize("holdout", [0.0, 0.3])
+def test_scales_know_the_training_side_alone(store, tmp_path, holdout):
+    before = read_json(draw(store, tmp_path / "before", holdout=holdout) / "sets.json")
+    hidden = ~rows_of(store, tmp_path / "before", "train")
     hidden[np.load(tmp_path / "before" / "removed.npy")] = True
     for name in ("features", "z_spec"):
         values = np.load(store / f"{name}.npy")
         known = ~np.isnan(values)
         values[hidden] = np.where(known[hidden], 1000, np.nan)
         np.save(store / f"{name}.npy", values)
-    after = read_json(draw(store, tmp_path / "after") / "sets.json")
+    after = read_json(draw(store, tmp_path / "after", holdout=holdout) / "sets.json")
     assert before["scales"] == after["scales"]
     features = np.load(store / "features.npy")[~hidden].astype(np.float64)
     assert [before["scales"][name][0] for name in FEATURES] == pytest.approx(features.mean(0))
@@ -118,18 +169,27 @@ def test_scales_do_not_know_the_test_side(store, tmp_path):
 
 
 def test_split_is_by_cluster_exact_and_repeatable(store, tmp_path):
-    assert choose_test(26_111, 0.1, 0).sum() == 2611
-    assert (choose_test(50, 0.1, 0) == choose_test(50, 0.1, 0)).all()
-    assert (choose_test(50, 0.1, 0) != choose_test(50, 0.1, 1)).any()
+    assert np.bincount(choose_splits(26_111, 0.1, 0.0, 0), minlength=3).tolist() == [23_500, 0, 2611]
+    assert np.bincount(choose_splits(26_111, 0.1, 0.2, 0)).tolist() == [18_800, 4700, 2611]
+    assert (choose_splits(50, 0.1, 0.2, 0) == choose_splits(50, 0.1, 0.2, 0)).all()
+    assert (choose_splits(50, 0.1, 0.2, 0) != choose_splits(50, 0.1, 0.2, 1)).any()
+    # Tuning must be done with the test clusters that the reported run has.
+    assert ((choose_splits(50, 0.1, 0.2, 0) == 2) == (choose_splits(50, 0.1, 0.0, 0) == 2)).all()
     first, second = draw(store, tmp_path / "one"), draw(store, tmp_path / "two")
     assert read_json(first / "sets.json") == read_json(second / "sets.json")
-    assert read_json(draw(store, tmp_path / "three", seed=1) / "sets.json")["digest"] != read_json(first / "sets.json")
+    other = read_json(draw(store, tmp_path / "three", seed=1) / "sets.json")
+    assert other["digest"] != read_json(first / "sets.json")["digest"]
 
 
 def test_splits_without_redshifts_are_refused(store, tmp_path):
     np.save(store / "z_spec.npy", np.full_like(np.load(store / "z_spec.npy"), np.nan))
-    with pytest.raises(EquisetError, match="take more clusters"):
+    with pytest.raises(EquisetError, match="train split have no spectroscopic redshift"):
         draw(store, tmp_path / "sets")
+
+
+def test_a_holdout_of_no_cluster_is_refused(store, tmp_path):
+    with pytest.raises(EquisetError, match="the 0 of the holdout split"):
+        draw(store, tmp_path / "sets", holdout=0.01)
 
 
 # Networks
@@ -173,8 +233,10 @@ def test_both_readings_have_17_features_and_models_equal_parameters(store, tmp_p
     assert (table["z_spec"] == z_spec[table["row"]]).all()
     clusters = pq.read_table(store / "clusters.parquet").to_pandas().set_index("ID")
     assert (table["z_catalogue"].to_numpy() == clusters["Z_LAMBDA"].loc[table["cluster"]].to_numpy()).all()
+    assert set(table["split"]) == {"test"}
+    assert not list(task.validation_batches())
     if features == "footnote":
-        x, _ = next(task.validation_batches())
+        x, _ = task._batch(*next(task._in_order("test")))
         values = (x.rows if model == "set" else x).numpy()[:, -5:] * task.scale[-5:] + task.shift[-5:]
         host = int(task._cluster_of(task.splits["test"].numbers[:1])[0])
         assert np.allclose(values[0], pq.read_table(store / "clusters.parquet")["P_CEN"][host].as_py(), atol=1e-5)

@@ -9,7 +9,7 @@ from equiset.files import write_json
 from equiset.results.runs import Material
 
 
-def leave_run(folder, variant, seed, model, error, rows=40):
+def leave_run(folder, variant, seed, model, error, rows=40, holdout=0):
     """Write what a run leaves: its estimates are off by `error` times 1 + z."""
     rng = np.random.default_rng(seed)
     z_spec = rng.uniform(0.12, 0.48, rows).astype(np.float32)
@@ -25,15 +25,19 @@ def leave_run(folder, variant, seed, model, error, rows=40):
                 "scale": "demo",
                 "settings": settings | {"training": {"epochs": 3}},
             },
-            "sets": {"real": False, "data": "made up", "removed_members": 4, "train_members": 96, "seed": seed},
+            "sets": {"real": False, "data": "made up", "seed": seed, "train_members": 90}
+            | {"removed_members": 4, "removed_for_holdout": 6, "holdout_clusters": holdout},
             "parameters": 1234,
             "epoch_seconds": [30, 30, 60],
         },
     )
-    table = {"cluster": row // 100, "row": row, "z_spec": z_spec}
+    table = {"split": "test", "cluster": row // 100, "row": row, "z_spec": z_spec}
     table |= {"z": z_spec + error * (1 + z_spec), "z_catalogue": z_spec - 0.02 * (1 + z_spec)}
     order = rng.permutation(rows) if model == "mlp" else slice(None)
-    pd.DataFrame(table).iloc[order].to_parquet(folder / "predictions.parquet")
+    table = pd.DataFrame(table).iloc[order]
+    if holdout:
+        table = pd.concat([table.assign(split="holdout", row=table["row"] + 1000, z=9.0), table])
+    table.to_parquet(folder / "predictions.parquet")
     return folder
 
 
@@ -58,6 +62,17 @@ def test_numbers_of_the_table(material):
     assert numbers["paper_scatter"].to_dict() == {"set": "0.023", "mlp": "0.026", "catalogue": "0.025"}
     assert list(table.shown["Minutes"]) == ["2.0", "2.0", "—"]
     assert "STAND-IN" in " ".join(table.notes)
+
+
+def test_holdout_is_named_and_not_measured(material, tmp_path):
+    runs = [leave_run(tmp_path / f"held{seed}", "set", seed, "set", 0.01, holdout=7) for seed in (0, 1)]
+    table = SHOWN["scatter"](Material(runs, material.store, {}))
+    assert table.numbers["scatter"][0] == pytest.approx(0.01, rel=1e-4)
+    assert table.numbers["test_galaxies"][0] == 80
+    notes = " ".join(table.notes)
+    assert "from the 100 for training" in notes
+    assert "7 clusters were kept out of training for tuning" in notes
+    assert "kept out" not in " ".join(SHOWN["scatter"](material).notes)
 
 
 def test_bins_cover_all_galaxies(material):

@@ -1,6 +1,7 @@
 """The tables and the figure of the redshifts."""
 
 from itertools import pairwise
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,7 +25,7 @@ def estimates(runs: dict[str, list[Run]]) -> pd.DataFrame:
     """Return one row for each seed and test galaxy: seed, cluster, z_spec, and one column for each estimate."""
     keys = ["seed", "row", "cluster", "z_spec"]
     parts = [
-        pd.concat([run.predictions.assign(seed=run.seed) for run in group])
+        pd.concat([run.predictions.query("split == 'test'").assign(seed=run.seed) for run in group])
         .set_index(keys)
         .rename(columns={"z": variant, "z_catalogue": CATALOGUE})[[variant, CATALOGUE]]
         for variant, group in runs.items()
@@ -97,8 +98,8 @@ def scatter(material: Material) -> Table:
             f"estimate, the Z_LAMBDA of the host cluster. NMAD: normalised median absolute deviation. Outliers: off by "
             f"more than {OUTLIER:g} (1 + z_spec). Minutes: training time of one run.",
             f"{sets['removed_members']:,} members of training clusters are galaxies that are in test clusters as well; "
-            f"they were removed from the {sets['train_members'] + sets['removed_members']:,} for training"
-            f" (seed {sets['seed']}).",
+            f"they were removed from the {_members_before_removal(sets):,} for training (seed {sets['seed']})."
+            + _about_holdout(sets),
             f"Measured on {what_was_measured(runs)}",
         ),
     )
@@ -135,6 +136,19 @@ def redshift_bins(material: Material) -> Table:
             "estimate visible that leans to the mean.",
             f"Measured on {what_was_measured(runs)}",
         ),
+    )
+
+
+def _members_before_removal(sets: dict[str, Any]) -> int:
+    return sum(sets[key] for key in ("train_members", "removed_members", "removed_for_holdout"))
+
+
+def _about_holdout(sets: dict[str, Any]) -> str:
+    if not sets["holdout_clusters"]:
+        return ""
+    return (
+        f" {sets['holdout_clusters']:,} clusters were kept out of training for tuning, and for that "
+        f"{sets['removed_for_holdout']:,} more members of training clusters were removed."
     )
 
 

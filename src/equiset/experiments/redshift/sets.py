@@ -11,14 +11,16 @@ from equiset.errors import EquisetError
 from equiset.experiments.redshift.settings import RedshiftSets
 from equiset.files import digest_json, read_json, write_json
 
+SPLITS = ("train", "holdout", "test")
 _CHUNK = 2**17  # rows
 
 
 def make_sets(settings: RedshiftSets, seed: int, store: Path, folder: Path) -> None:
     """Write `clusters.parquet` (split of each), `removed.npy` (rows) and `sets.json` (scales, counts, digest).
 
-    A galaxy can be a member of two clusters. One that is in a test cluster is removed from the training clusters, so
-    that no network has seen a test galaxy. The other members of both clusters stay.
+    A galaxy can be a member of two clusters. One that is in a test cluster is removed from the training and the
+    holdout clusters, so that no network has seen a test galaxy and no setting was chosen by one. One that is in a
+    holdout cluster is removed from the training clusters. The other members of both clusters stay.
     """
     about = read_json(store / "store.json")
     clusters = pq.read_table(store / "clusters.parquet", columns=["ID", "P_CEN"])
@@ -26,26 +28,32 @@ def make_sets(settings: RedshiftSets, seed: int, store: Path, folder: Path) -> N
     z_spec = np.load(store / "z_spec.npy", mmap_mode="r")
     objid = pq.read_table(store / "members.parquet", columns=["OBJID"])["OBJID"].to_numpy()
 
-    is_test = choose_test(len(clusters), settings.test_share, seed)
-    row_is_test = np.repeat(is_test, np.diff(offsets))
-    removed = shared_rows(objid, row_is_test)
-    trains = ~row_is_test
-    trains[removed] = False
+    split = choose_splits(len(clusters), settings.test_share, settings.holdout, seed)
+    row_split = np.repeat(split, np.diff(offsets))
+    removed = shared_rows(objid, row_split)
+    kept = np.ones(len(row_split), bool)
+    kept[removed] = False
     labelled = ~np.isnan(z_spec)
-    counts = {
-        "train_clusters": int((~is_test).sum()),
-        "test_clusters": int(is_test.sum()),
-        "train_members": int(trains.sum()),
-        "test_members": int(row_is_test.sum()),
-        "train_labelled": int((trains & labelled).sum()),
-        "test_labelled": int((row_is_test & labelled).sum()),
-        "removed_members": len(removed),
+    members = {name: kept & (row_split == at) for at, name in enumerate(SPLITS)}
+    counts: dict[str, int] = {}
+    for at, name in enumerate(SPLITS):
+        counts[f"{name}_clusters"] = int((split == at).sum())
+        counts[f"{name}_members"] = int(members[name].sum())
+        counts[f"{name}_labelled"] = int((members[name] & labelled).sum())
+    in_test = np.isin(objid[removed], objid[row_split == SPLITS.index("test")])
+    from_train = row_split[removed] == SPLITS.index("train")
+    counts |= {
+        "removed_members": int((from_train & in_test).sum()),
+        "removed_for_holdout": int((from_train & ~in_test).sum()),
+        "removed_from_holdout": int((~from_train).sum()),
     }
-    if not counts["train_labelled"] or not counts["test_labelled"]:
-        raise EquisetError(
-            f"of {len(clusters)} clusters, those for training have {counts['train_labelled']} spectroscopic redshifts "
-            f"and those for the test {counts['test_labelled']}: take more clusters"
-        )
+    for name in SPLITS:
+        if not counts[f"{name}_labelled"] and (name != "holdout" or settings.holdout):
+            raise EquisetError(
+                f"of {len(clusters)} clusters, the {counts[f'{name}_clusters']} of the {name} split have no "
+                "spectroscopic redshift: take more clusters"
+            )
+    trains = members["train"]
     features = np.load(store / "features.npy", mmap_mode="r")
     centres = np.stack(clusters["P_CEN"].to_numpy(zero_copy_only=False)).astype(np.float64)
     scales = member_scales(features, trains, about["features"])
@@ -54,8 +62,7 @@ def make_sets(settings: RedshiftSets, seed: int, store: Path, folder: Path) -> N
     scales["Z_SPEC"] = [float(known.mean()), float(known.std()) or 1.0]
 
     folder.mkdir(parents=True)
-    split = pd.Categorical(np.where(is_test, "test", "train"), categories=["train", "test"])
-    table = pd.DataFrame({"ID": clusters["ID"].to_numpy(), "split": split})
+    table = pd.DataFrame({"ID": clusters["ID"].to_numpy(), "split": pd.Categorical.from_codes(split, SPLITS)})
     table.to_parquet(folder / "clusters.parquet", index=False)
     np.save(folder / "removed.npy", removed)
     write_json(folder / "sets.json", describe(settings, seed, about, counts | {"scales": scales}, table, removed))
@@ -83,17 +90,25 @@ def describe(
     }
 
 
-def choose_test(clusters: int, share: float, seed: int) -> np.ndarray:
-    """Return for each cluster whether it is kept for the test; the number is exact."""
-    chosen = np.random.default_rng([seed, clusters]).permutation(clusters)[: round(share * clusters)]
-    is_test = np.zeros(clusters, bool)
-    is_test[chosen] = True
-    return is_test
+def choose_splits(clusters: int, test_share: float, holdout: float, seed: int) -> np.ndarray:
+    """Return the split of each cluster, as its place in SPLITS.
+
+    The numbers are exact, and the test clusters are the same with any holdout or none.
+    """
+    order = np.random.default_rng([seed, clusters]).permutation(clusters)
+    tests = round(test_share * clusters)
+    split = np.full(clusters, SPLITS.index("train"), np.int8)
+    split[order[:tests]] = SPLITS.index("test")
+    split[order[tests : tests + round(holdout * (clusters - tests))]] = SPLITS.index("holdout")
+    return split
 
 
-def shared_rows(objid: np.ndarray, row_is_test: np.ndarray) -> np.ndarray:
-    """Return the rows of training clusters whose galaxy is in a test cluster as well."""
-    return np.flatnonzero(~row_is_test & np.isin(objid, np.unique(objid[row_is_test])))
+def shared_rows(objid: np.ndarray, row_split: np.ndarray) -> np.ndarray:
+    """Return the rows whose galaxy is in a cluster of a later split as well, in the order of SPLITS."""
+    shared = np.zeros(len(objid), bool)
+    for at in range(1, len(SPLITS)):
+        shared |= (row_split < at) & np.isin(objid, np.unique(objid[row_split == at]))
+    return np.flatnonzero(shared)
 
 
 def member_scales(features: np.ndarray, trains: np.ndarray, names: list[str]) -> dict[str, list[float]]:

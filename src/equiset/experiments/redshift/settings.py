@@ -8,10 +8,12 @@ from equiset.experiments.base import Experiment, Name, Sets, Variant
 
 
 class RedshiftSets(Sets):
-    """Clusters of galaxies, split into training and test clusters."""
+    """Clusters of galaxies, split into training and test clusters, and holdout clusters if there is to be tuning."""
 
     test_share: float = Field(gt=0, lt=1)
     """Share of the clusters that is kept for the test."""
+    holdout: float = Field(0.0, ge=0, lt=0.9)
+    """Share of the training clusters that is kept out of training, for tuning. The reported runs learn from all."""
 
 
 class RedshiftVariant(Variant):

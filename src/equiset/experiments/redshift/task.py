@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor, nn
 
+from equiset.experiments.redshift.sets import SPLITS
 from equiset.experiments.redshift.settings import RedshiftVariant
 from equiset.files import read_json
 from equiset.nn import SetDropout, SetLayer
@@ -64,7 +65,8 @@ class Rows:
 class Task:
     """Redshifts by squared loss on members with a spectrum; see `equiset.training.Task`.
 
-    The members stay in their file and are mapped; a batch copies the rows of its clusters.
+    The members stay in their file and are mapped; a batch copies the rows of its clusters. Those of the test clusters
+    are read by `predict` alone.
     """
 
     def __init__(self, settings: RedshiftVariant, store: Path, sets: Path, device: torch.device):
@@ -87,7 +89,7 @@ class Task:
         self.origin, self.unit = about["scales"]["Z_SPEC"] if settings.target == "standardised" else (0.0, 1.0)
         split = pd.read_parquet(sets / "clusters.parquet")["split"].to_numpy()
         removed = np.load(sets / "removed.npy")
-        self.splits = {name: self._rows(split == name, removed) for name in ("train", "test")}
+        self.splits = {name: self._rows(split == name, removed) for name in SPLITS}
 
     def _rows(self, chosen: np.ndarray, removed: np.ndarray) -> Rows:
         """Return the sets of a split that hold a labelled member; the others would add nothing to the loss."""
@@ -114,11 +116,11 @@ class Task:
             yield self._batch(*rows.take(order[start : start + self.settings.training.batch_size]))
 
     def validation_batches(self) -> Iterator[Batch]:
-        """Yield the test clusters: they are watched while the network learns, and decide nothing."""
-        return (self._batch(numbers, offsets) for numbers, offsets in self._test_rows())
+        """Yield the holdout clusters; nothing if there are none. What the test says must not be known while tuning."""
+        return (self._batch(numbers, offsets) for numbers, offsets in self._in_order("holdout"))
 
-    def _test_rows(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        rows = self.splits["test"]
+    def _in_order(self, split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        rows = self.splits[split]
         size = _EVALUATION_BATCH * (64 if self.settings.model == "mlp" else 1)
         for start in range(0, len(rows), size):
             yield rows.take(np.arange(start, min(start + size, len(rows))))
@@ -149,14 +151,18 @@ class Task:
 
     @torch.no_grad()
     def predict(self, model: nn.Module) -> pd.DataFrame:
-        """Return the estimates for the test galaxies with a spectrum, beside the catalogue's, their host's Z_LAMBDA."""
+        """Return the estimates for test and holdout galaxies with a spectrum, beside their host's Z_LAMBDA.
+
+        The column `split` tells them apart; without a holdout all are of the test.
+        """
         parts = []
-        for numbers, offsets in self._test_rows():
-            x, z_spec = self._batch(numbers, offsets)
-            known = ~np.isnan(self.z_spec[numbers])
-            predicted = self.origin + self.unit * model(x).float().cpu().numpy()[known]
-            columns = {"row": numbers[known], "z_spec": z_spec.cpu().numpy()[known], "z": predicted}
-            parts.append(pd.DataFrame(columns))
+        for split in ("holdout", "test"):
+            for numbers, offsets in self._in_order(split):
+                x, z_spec = self._batch(numbers, offsets)
+                known = ~np.isnan(self.z_spec[numbers])
+                predicted = self.origin + self.unit * model(x).float().cpu().numpy()[known]
+                columns = {"row": numbers[known], "z_spec": z_spec.cpu().numpy()[known], "z": predicted}
+                parts.append(pd.DataFrame({"split": split, **columns}))
         table = pd.concat(parts, ignore_index=True)
         clusters = pq.read_table(self.store / "clusters.parquet", columns=["ID", "Z_LAMBDA"])
         host = self._cluster_of(table["row"].to_numpy())
