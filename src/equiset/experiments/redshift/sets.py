@@ -1,7 +1,6 @@
 """Splits the clusters, and measures on the training side alone what inputs are standardised with."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -65,29 +64,8 @@ def make_sets(settings: RedshiftSets, seed: int, store: Path, folder: Path) -> N
     table = pd.DataFrame({"ID": clusters["ID"].to_numpy(), "split": pd.Categorical.from_codes(split, SPLITS)})
     table.to_parquet(folder / "clusters.parquet", index=False)
     np.save(folder / "removed.npy", removed)
-    write_json(folder / "sets.json", describe(settings, seed, about, counts | {"scales": scales}, table, removed))
-
-
-def describe(
-    settings: RedshiftSets,
-    seed: int,
-    store: dict[str, Any],
-    measured: dict[str, Any],
-    table: pd.DataFrame,
-    removed: np.ndarray,
-) -> dict[str, Any]:
-    content = [table["ID"].tolist(), table["split"].tolist(), removed.tolist(), measured["scales"]]
-    return {
-        "dataset": store["dataset"],
-        "source": store["source"],
-        "real": store["real"],
-        "data": store["description"],
-        "store_digest": store["digest"],
-        "digest": digest_json(content),
-        "seed": seed,
-        **measured,
-        **settings.model_dump(mode="json"),
-    }
+    content = digest_json([table["ID"].tolist(), table["split"].tolist(), removed.tolist(), scales])
+    write_json(folder / "sets.json", settings.describe(about, seed, content, scales=scales, **counts))
 
 
 def choose_splits(clusters: int, test_share: float, holdout: float, seed: int) -> np.ndarray:
