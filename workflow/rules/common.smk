@@ -8,6 +8,8 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from equiset.config import analysis_spec, fetch_spec, resolve, run_spec, sets_spec
+from equiset.data import DATASETS
+from equiset.dependencies import sources_of
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
@@ -35,7 +37,7 @@ config_at()
 
 wildcard_constraints:
     scale="smoke|demo|paper",
-    dataset="[a-z0-9_]+",
+    dataset="|".join(DATASETS),
     experiment="|".join(EXPERIMENTS),
     sets="[A-Za-z0-9_-]+",
     variant="[A-Za-z0-9_-]+",
@@ -43,10 +45,18 @@ wildcard_constraints:
     item="[a-z0-9_]+",
 
 
-def sources(*patterns):
-    """The source files whose change must repeat a job; Snakemake does not see what Python imports."""
-    root = Path("src/equiset")
-    return sorted(str(path) for pattern in patterns for path in root.glob(pattern))
+def data_sources(stage):
+    """The source files whose change must repeat a stage of a data set."""
+    return lambda wildcards: sources_of(
+        f"equiset.stages.{stage}", DATASETS[wildcards.dataset]
+    )
+
+
+def experiment_sources(stage, part):
+    """The source files whose change must repeat a stage of an experiment."""
+    return lambda wildcards: sources_of(
+        f"equiset.stages.{stage}", f"{EXPERIMENTS[wildcards.experiment]}.{part}"
+    )
 
 
 def gpus(wildcards):

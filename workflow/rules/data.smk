@@ -4,7 +4,7 @@
 rule fetch:
     """Bring or find the raw files of a data set, check them, and say in a manifest what they are."""
     input:
-        code=sources("stages/fetch.py", "data/*.py", "twins/*.py"),
+        code=data_sources("fetch"),
     output:
         manifest="results/{scale}/data/{dataset}/manifest.json",
     log:
@@ -33,7 +33,7 @@ rule fetch:
 rule prepare:
     """Read the raw files once, into arrays."""
     input:
-        code=sources("stages/prepare.py", "data/*.py"),
+        code=data_sources("prepare"),
         manifest=rules.fetch.output.manifest,
     output:
         store=directory("results/{scale}/data/{dataset}/store"),

@@ -4,8 +4,7 @@
 rule evaluate:
     """Let a trained network predict, from its weights file alone."""
     input:
-        code=sources("stages/evaluate.py", "sets.py", "nn/*.py")
-        + ["src/equiset/experiments/{experiment}/task.py"],
+        code=experiment_sources("evaluate", "task"),
         store=store_of,
         sets=sets_of,
         run=rules.train.output.run,
@@ -36,11 +35,7 @@ rule evaluate:
 rule analyse:
     """Measure something on trained networks beyond their predictions."""
     input:
-        code=sources("stages/analyse.py", "sets.py", "nn/*.py")
-        + [
-            f"src/equiset/experiments/{{experiment}}/{part}.py"
-            for part in ("task", "analyses")
-        ],
+        code=experiment_sources("analyse", "analyses"),
         store=store_of,
         runs=lambda wildcards: [
             f"{folder}/{name}"

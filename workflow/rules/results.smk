@@ -4,8 +4,7 @@
 rule tabulate:
     """Write a table as CSV, Markdown and LaTeX."""
     input:
-        code=sources("stages/show.py", "results/*.py")
-        + ["src/equiset/experiments/{experiment}/results.py"],
+        code=experiment_sources("show", "results"),
         runs=run_files,
         store=store_of,
         analyses=analysis_files,

@@ -4,8 +4,7 @@
 rule make_sets:
     """Draw the sets once per seed; every variant with that seed learns from the same ones."""
     input:
-        code=sources("stages/make_sets.py")
-        + ["src/equiset/experiments/{experiment}/sets.py"],
+        code=experiment_sources("make_sets", "sets"),
         store=store_of,
     output:
         sets=directory("results/{scale}/{experiment}/sets/{sets}/seed{seed}"),

@@ -4,7 +4,7 @@
 rule create_tracking_database:
     """Create MLflow's database once, because several processes that open a new one together break it."""
     input:
-        code=sources("stages/track.py", "tracking.py"),
+        code=sources_of("equiset.stages.track"),
     output:
         # Not the database itself: Snakemake deletes outputs before it repeats a job.
         flag=touch("results/mlflow.ready"),
@@ -29,7 +29,7 @@ rule create_tracking_database:
 rule track:
     """Send the runs of an experiment to MLflow, with its tables and figures."""
     input:
-        code=sources("stages/track.py", "tracking.py"),
+        code=sources_of("equiset.stages.track"),
         database=ancient(rules.create_tracking_database.output.flag),
         runs=run_files,
         shown=lambda wildcards: shown_files(wildcards.scale, wildcards.experiment),

@@ -4,8 +4,7 @@
 rule train:
     """Train one network. Killed, it goes on from its last checkpoint with the same bits."""
     input:
-        code=sources("stages/train.py", "training.py", "sets.py", "nn/*.py")
-        + ["src/equiset/experiments/{experiment}/task.py"],
+        code=experiment_sources("train", "task"),
         store=store_of,
         sets=sets_of,
     output:
