@@ -43,7 +43,7 @@ class Project:
         for key in path[:-1]:
             node = node[key]
         node[path[-1]] = value
-        file.write_text(yaml.safe_dump(config))
+        file.write_text(yaml.safe_dump(config, sort_keys=False))
 
 
 @pytest.fixture

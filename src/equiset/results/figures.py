@@ -5,9 +5,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
+# Made directly and not with pyplot, which keeps every figure that it ever made, and looks for a screen.
 from matplotlib.figure import Figure as Canvas
 
 from equiset.files import atomic_path
@@ -16,7 +14,7 @@ from equiset.files import atomic_path
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PINK, SKY, BLACK = "#CC79A7", "#56B4E9", "#000000"
 
-plt.rcParams.update(
+mpl.rcParams.update(
     {
         "font.size": 8,
         "axes.titlesize": 9,

@@ -1,11 +1,11 @@
 """The table and the figures of the MNIST sums."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from equiset.results.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Figure, name_data
+from equiset.results.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Canvas, Figure, name_data
 from equiset.results.runs import Material, Run, what_was_measured
 from equiset.results.tables import Table, percent, spread
 
@@ -98,7 +98,8 @@ def _constant_guess(run: Run) -> float:
 def figure1(material: Material) -> Figure:
     """Validation accuracy by epoch of the four models, left N=3, right N=6; training accuracy in lighter lines."""
     runs = material.runs
-    canvas, axes = plt.subplots(1, 2, figsize=(6.8, 2.9), sharey=True, layout="constrained")
+    canvas = Canvas(figsize=(6.8, 2.9), layout="constrained")
+    axes = canvas.subplots(1, 2, sharey=True)
     for axis, members in zip(axes, (3, 6), strict=True):
         drawn = {model: runs[f"{model}-N{members}"] for model in MODELS if f"{model}-N{members}" in runs}
         for model, group in drawn.items():
@@ -121,7 +122,7 @@ def figure1(material: Material) -> Figure:
     return Figure(canvas)
 
 
-def _curve(axis: plt.Axes, group: list[Run], metric: str, colour: str, light: bool = False) -> None:
+def _curve(axis: Axes, group: list[Run], metric: str, colour: str, light: bool = False) -> None:
     """Draw the mean over seeds, with a band from the lowest to the highest."""
     curves = pd.concat([run.metrics.set_index("epoch")[metric] for run in group], axis=1) * 100
     style = {"alpha": 0.4, "linewidth": 0.9} if light else {}
@@ -139,7 +140,8 @@ def dropout(material: Material) -> Figure:
         for variant, group in runs.items()
         if group[0].settings["model"] == "I" and "-N6" in variant
     }
-    canvas, (left, right) = plt.subplots(1, 2, figsize=(6.8, 2.9), layout="constrained")
+    canvas = Canvas(figsize=(6.8, 2.9), layout="constrained")
+    left, right = canvas.subplots(1, 2)
     colours = dict(zip(sorted(sweep), (ORANGE, BLUE, GREEN), strict=False))
     for rate, colour in colours.items():
         _curve(left, sweep[rate], "train_accuracy", colour, light=True)

@@ -1,12 +1,11 @@
 """The tables and figures of the outlier faces."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from equiset.results.figures import BLACK, BLUE, GREEN, ORANGE, PINK, Figure, name_data
+from equiset.results.figures import BLACK, BLUE, GREEN, ORANGE, PINK, Canvas, Figure, name_data
 from equiset.results.runs import Material, Run, what_was_measured
 from equiset.results.tables import Table, percent, spread
 
@@ -235,7 +234,7 @@ def _rows(material: Material, start: int, count: int) -> Figure:
     width, height, text = members * (face + gap), len(shown) * pitch, 3.2
     scale = 7.0 / (width + text)  # inches for each unit
     foot = 0.45
-    canvas = plt.figure(figsize=(7.0, height * scale + foot))
+    canvas = Canvas(figsize=(7.0, height * scale + foot))
     axis = canvas.add_axes((0.005, foot / (height * scale + foot), 0.99, height * scale / (height * scale + foot)))
     axis.set(xlim=(-0.1, width + text), ylim=(height, -0.05), aspect="equal")
     axis.axis("off")
@@ -270,7 +269,8 @@ def _rows(material: Material, start: int, count: int) -> Figure:
 def curves(material: Material) -> Figure:
     """Accuracy and loss by epoch; training in lighter lines, with dropout."""
     groups = {name: group for name, group in material.runs.items() if group[0].settings["output"] == "softmax"}
-    canvas, axes = plt.subplots(1, 2, figsize=(6.8, 2.6), layout="constrained")
+    canvas = Canvas(figsize=(6.8, 2.6), layout="constrained")
+    axes = canvas.subplots(1, 2)
     for axis, metric, factor in ((axes[0], "accuracy", 100), (axes[1], "loss", 1)):
         for name, group in groups.items():
             for part, style in (("train", {"alpha": 0.4, "linewidth": 0.9}), ("validation", {})):
@@ -304,7 +304,8 @@ def curves(material: Material) -> Figure:
 def calibration(material: Material) -> Figure:
     """Of the members that were given some probability of being an outlier, how many are one?"""
     groups = material.runs
-    canvas, (left, right) = plt.subplots(1, 2, figsize=(6.8, 3.1), layout="constrained")
+    canvas = Canvas(figsize=(6.8, 3.1), layout="constrained")
+    left, right = canvas.subplots(1, 2)
     left.plot([0, 1], [0, 1], color=BLACK, linewidth=0.8, linestyle=":")
     for name, group in groups.items():
         answers = Answers(group)

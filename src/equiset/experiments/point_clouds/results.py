@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from itertools import combinations, product
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from equiset.data.meshes import open_pool
 from equiset.files import read_json
-from equiset.results.figures import BLUE, GREEN, ORANGE, Figure, name_data
+from equiset.results.figures import BLUE, GREEN, ORANGE, Canvas, Figure, name_data
 from equiset.results.runs import Material, Run, what_was_measured
 from equiset.results.tables import Table, spread
 
@@ -144,8 +144,8 @@ def ablations(material: Material) -> Table:
     """Changes to the models of Table 1, and what they do to accuracy."""
     numbers, shown = [], []
     for name, group in material.runs.items():
-        # Of Table 1, only the networks that are changed here.
-        if name in PAPER and not any(other.startswith(f"{name}-") for other in material.runs):
+        # Of Table 1, only the networks that are changed here, and the one that everything is compared with.
+        if name in PAPER and name != "set-1000" and not any(other.startswith(f"{name}-") for other in material.runs):
             continue
         base = next((base for base in ("set-1000", "set-5000") if name.startswith(base)), None)
         reference = material.runs.get(base)
@@ -179,7 +179,7 @@ def ablations(material: Material) -> Table:
     )
 
 
-def _panel(canvas: plt.Figure, left: float, top: float, side: float, limit: float) -> plt.Axes:
+def _panel(canvas: Canvas, left: float, top: float, side: float, limit: float) -> Axes:
     """Return bare square axes; places and side in inches from the upper left corner, `limit` in units of the cloud."""
     width, height = canvas.get_size_inches()
     axes = canvas.add_axes((left / width, 1 - (top + side) / height, side / width, side / height))
@@ -197,14 +197,14 @@ def _seen(points: np.ndarray, azimuth: float, elevation: float = 22) -> tuple[np
     return points @ right, points @ up, points @ towards
 
 
-def _draw_cloud(axes: plt.Axes, points: np.ndarray, azimuth: float, size: float) -> None:
+def _draw_cloud(axes: Axes, points: np.ndarray, azimuth: float, size: float) -> None:
     right, up, near = _seen(points, azimuth)
     order = np.argsort(near)  # the nearest are drawn last, and darkest
     style = {"s": size, "c": -near[order], "cmap": "viridis", "linewidths": 0, "rasterized": True}
     axes.scatter(right[order], up[order], **style)
 
 
-def _draw_cube(axes: plt.Axes, limit: float, azimuth: float) -> None:
+def _draw_cube(axes: Axes, limit: float, azimuth: float) -> None:
     corners = limit * np.array(list(product((-1, 1), repeat=3)))
     for one, other in combinations(corners, 2):
         if (one != other).sum() == 1:
@@ -221,7 +221,7 @@ def figure2(material: Material) -> Figure:
     names = (names + [name for name in store["classes"] if name not in names])[: len(SHOW)]
     view, gap, head = 1.02, 0.14, 0.22
     small = view / 3
-    canvas = plt.figure(figsize=((view + gap) * len(names) + gap, head + 2 * (view + small + 0.3) + 0.1))
+    canvas = Canvas(figsize=((view + gap) * len(names) + gap, head + 2 * (view + small + 0.3) + 0.1))
     width, height = canvas.get_size_inches()
     for column, name in enumerate(names):
         left = gap + column * (view + gap)
@@ -241,7 +241,7 @@ def figure2(material: Material) -> Figure:
     return Figure(canvas)
 
 
-def _name_data_at_foot(canvas: plt.Figure, material: Material) -> None:
+def _name_data_at_foot(canvas: Canvas, material: Material) -> None:
     text = f"Measured on {what_was_measured(material.runs)}"
     canvas.text(0.01, 0.04 / canvas.get_size_inches()[1], text, fontsize=5.5, color="0.35", va="bottom")
 
@@ -252,7 +252,7 @@ def figure3(material: Material) -> Figure:
     columns, blocks = 8, list(table.groupby(["objective", "layer"], sort=False))
     side, head = 0.95, 0.24
     block = head + 2 * side
-    canvas = plt.figure(figsize=(side * columns + 0.1, block * len(blocks) + 0.2))
+    canvas = Canvas(figsize=(side * columns + 0.1, block * len(blocks) + 0.2))
     for number, ((objective, layer), part) in enumerate(blocks):
         active = part[part["activated"]].nlargest(columns, "activation").sort_values("unit")
         text = f"Layer {layer}, {MAXIMISED[objective]}: {part['activated'].sum()} of {len(part)} units activated"
@@ -277,7 +277,8 @@ def robustness(material: Material) -> Figure:
     """Accuracy of trained networks by number of test particles, rotation about z, and scale."""
     table = material.analysis("robustness")
     titles = {"particles": "test particles", "rotation_degrees": "rotation about z (degrees)", "scale": "scale"}
-    canvas, axes = plt.subplots(1, 3, figsize=(6.8, 2.6), sharey=True, layout="constrained")
+    canvas = Canvas(figsize=(6.8, 2.6), layout="constrained")
+    axes = canvas.subplots(1, 3, sharey=True)
     variants: Sequence[str] = [name for name in PAPER if name in set(table["variant"])]
     for axis, (changed, title) in zip(axes, titles.items(), strict=True):
         for name in variants:

@@ -3,11 +3,11 @@
 from itertools import pairwise
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
-from equiset.results.figures import BLACK, GREEN, Figure, name_data
+from equiset.results.figures import BLACK, GREEN, Canvas, Figure, name_data
 from equiset.results.redshift_measures import NAMES, OUTLIER, RESAMPLES, interval, measure, relative_error, resample
 from equiset.results.runs import Material, Run, what_was_measured
 from equiset.results.tables import Table, spread
@@ -195,7 +195,7 @@ def figure5(material: Material) -> Figure:
     """a) cluster sizes, b) spectra per cluster, c) estimated against spectroscopic redshift."""
     runs = material.runs
     clusters = pd.read_parquet(material.store / "clusters.parquet", columns=["MEMBERS", "SPECTROSCOPIC"])
-    canvas = plt.figure(figsize=(7.2, 3.2), layout="constrained")
+    canvas = Canvas(figsize=(7.2, 3.2), layout="constrained")
     grid = canvas.add_gridspec(2, 3, height_ratios=(3, 1), width_ratios=(1, 1, 1.35))
     _histogram(canvas.add_subplot(grid[:, 0]), clusters["MEMBERS"], 10, "a) members")
     _histogram(canvas.add_subplot(grid[:, 1]), clusters["SPECTROSCOPIC"], 2, "b) spectra")
@@ -227,7 +227,7 @@ def figure5(material: Material) -> Figure:
     return Figure(canvas)
 
 
-def _histogram(axis: plt.Axes, counts: pd.Series, width: int, title: str) -> None:
+def _histogram(axis: Axes, counts: pd.Series, width: int, title: str) -> None:
     edges = np.arange(0, counts.max() + width + 1, width)
     axis.hist(counts, bins=edges, color="0.65", log=True)
     middle = counts.median()
@@ -235,7 +235,7 @@ def _histogram(axis: plt.Axes, counts: pd.Series, width: int, title: str) -> Non
     axis.set(title=f"{title} per cluster", xlabel=f"median {middle:g}, largest {counts.max()}", ylabel="clusters")
 
 
-def _bands(axis: plt.Axes, z_spec: np.ndarray, error: np.ndarray, colour: str) -> None:
+def _bands(axis: Axes, z_spec: np.ndarray, error: np.ndarray, colour: str) -> None:
     """Draw the median error by redshift, and the band that holds two thirds of the galaxies."""
     edges = np.quantile(z_spec, np.linspace(0, 1, 9))
     place = np.clip(np.searchsorted(edges, z_spec, side="right") - 1, 0, 7)
