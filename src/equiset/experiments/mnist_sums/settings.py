@@ -27,7 +27,7 @@ class MnistVariant(Variant):
     model: Literal["I", "II", "III", "IV"]
     """I: images side by side. II: images as channels. III: set pooling. IV: set layer (eq. 5), then pooling."""
     pixels: Literal["unit", "standardised"] = "unit"
-    """Input values: 0 to 1, or zero mean and unit standard deviation over all images."""
+    """Input values: 0 to 1, or zero mean and unit standard deviation over the training images."""
     channels: list[int] = Field(min_length=1, max_length=4)
     """Output channels of the 5x5 convolutions; each is followed by 2x2 max pooling."""
     pool_rounding: Literal["up", "down"] = "up"

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiset.experiments.mnist_sums.settings import MnistVariant
+from equiset.files import read_json
 from equiset.nn import SetDropout, SetLayer, SetPool
 from equiset.training import Batch, Sums
 
@@ -115,7 +116,9 @@ class Task:
         self.device = device
         images = np.load(store / "images.npy")
         self.images = torch.from_numpy(images).to(device)
-        self.shift, self.scale = (0.0, 255.0) if settings.pixels == "unit" else _mean_and_sd(images)
+        self.shift, self.scale = 0.0, 255.0
+        if settings.pixels == "standardised":  # by the training images alone
+            self.shift, self.scale = _mean_and_sd(images[: read_json(store / "store.json")["train"]])
         table = pd.read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (
