@@ -135,6 +135,7 @@ def _metrics(run: Run, started: int) -> list[Metric]:
         for name in run.metrics.columns
         if name != "epoch"
         for epoch, value, time in zip(run.metrics["epoch"], run.metrics[name], times, strict=True)
+        if not np.isnan(value)  # an epoch without validation
     ]
 
 

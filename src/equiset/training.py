@@ -128,8 +128,9 @@ def train(
         started = time.perf_counter()
         trained = _train_epoch(task, settings, model, optimizer, seed, epoch, device)
         row = {"epoch": epoch, **{f"train_{name}": value for name, value in trained.items()}}
-        validated = evaluate(task, model, settings.precision, device)
-        row |= {f"validation_{name}": value for name, value in validated.items()}
+        if epoch % settings.validate_every == 0 or epoch == settings.epochs:
+            validated = evaluate(task, model, settings.precision, device)
+            row |= {f"validation_{name}": value for name, value in validated.items()}
         progress.epochs = epoch
         progress.metrics.append(row)
         progress.epoch_seconds.append(round(time.perf_counter() - started, 3))

@@ -99,6 +99,13 @@ def test_a_longer_run_goes_on_and_equals_one_made_at_once(tmp_path):
     assert torch.equal(weights(grown), weights(whole))
 
 
+def test_validation_may_be_rarer_than_epochs_and_decides_nothing(tmp_path):
+    every, _ = train(Line(), training(), 0, CPU, tmp_path / "every.pt")
+    rare, progress = train(Line(), training(validate_every=3), 0, CPU, tmp_path / "rare.pt")
+    assert [row["epoch"] for row in progress.metrics if "validation_loss" in row] == [3, 4]
+    assert torch.equal(weights(every), weights(rare))
+
+
 def test_a_shorter_run_starts_anew(tmp_path):
     train(Line(), training(epochs=5), 7, CPU, tmp_path / "a.pt")
     shorter, progress = train(Line(), training(epochs=2), 7, CPU, tmp_path / "a.pt")

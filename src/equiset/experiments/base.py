@@ -35,6 +35,8 @@ class Training(Settings):
     """Largest norm of the gradient; empty for no limit."""
     lower_after: tuple[int, ...] = ()
     """Epochs after which the learning rate falls to a tenth of what it was."""
+    validate_every: int = Field(1, gt=0)
+    """Epochs from one validation to the next; the last epoch is always followed by one."""
 
 
 class Sets(Settings):

@@ -23,7 +23,7 @@ def accuracy(material: Material) -> Table:
         settings, first = group[0].settings, group[0]
         last = [run.metrics["validation_accuracy"].iloc[-1] for run in group]
         best = [run.metrics["validation_accuracy"].max() for run in group]
-        best_epochs = [int(run.metrics["epoch"][run.metrics["validation_accuracy"].argmax()]) for run in group]
+        best_epochs = [int(run.metrics["epoch"][run.metrics["validation_accuracy"].idxmax()]) for run in group]
         train = [_train_accuracy(run) for run in group]
         minutes = [sum(run.info["epoch_seconds"]) / 60 for run in group]
         members, paper = first.info["sets"]["members"], PAPER.get(variant, "—")
@@ -124,7 +124,7 @@ def figure1(material: Material) -> Figure:
 
 def _curve(axis: Axes, group: list[Run], metric: str, colour: str, light: bool = False) -> None:
     """Draw the mean over seeds, with a band from the lowest to the highest."""
-    curves = pd.concat([run.metrics.set_index("epoch")[metric] for run in group], axis=1) * 100
+    curves = pd.concat([run.metrics.set_index("epoch")[metric] for run in group], axis=1).dropna() * 100
     style = {"alpha": 0.4, "linewidth": 0.9} if light else {}
     marker = "." if len(curves) == 1 else None
     axis.plot(curves.index, curves.mean(axis=1), color=colour, marker=marker, **style)
