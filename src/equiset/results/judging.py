@@ -187,11 +187,12 @@ def decide(expected: PaperValue | Above | Within | AtChance, measured: Estimate)
         if high < expected.bound + expected.matters:
             return "not reproduced", f"expected {_expected_above(expected, measured)}"
         return "not tested", f"undecided: the interval holds {_number(expected.bound, measured)}"
-    if expected.low <= low and high <= expected.high:
+    lowest = -np.inf if expected.low is None else expected.low
+    if lowest <= low and high <= expected.high:
         return "reproduced", ""
-    if high < expected.low or low > expected.high:
+    if high < lowest or low > expected.high:
         return "not reproduced", f"expected {_expected_within(expected, measured)}"
-    end = expected.low if low < expected.low else expected.high
+    end = lowest if low < lowest else expected.high
     return "not tested", f"undecided: the interval holds {_number(end, measured)}"
 
 
@@ -268,7 +269,8 @@ def _show(measured: Estimate, condition: Condition) -> str:
     unit, expected = _unit(measured, condition), condition.expect
     value = _number(measured.value, measured)
     if isinstance(expected, PaperValue):
-        return f"{value} ± {_number(measured.spread, measured)}{unit}"
+        spread = _number(measured.spread, measured) if measured.percent else f"{measured.spread:.2g}"
+        return f"{value} ± {spread}{unit}"
     low, high = chance_interval(expected, measured) if isinstance(expected, AtChance) else (measured.low, measured.high)
     if low == high:
         return f"{value}{unit}"
@@ -284,7 +286,7 @@ def _expected(condition: Condition) -> str:
         case Above() as above:
             return f"above {above.bound:g}"
         case Within() as within:
-            return f"from {within.low:g} to {within.high:g}"
+            return f"at most {within.high:g}" if within.low is None else f"from {within.low:g} to {within.high:g}"
         case AtChance():
             return "chance"
 
@@ -294,4 +296,5 @@ def _expected_above(expected: Above, measured: Estimate) -> str:
 
 
 def _expected_within(expected: Within, measured: Estimate) -> str:
-    return f"{_number(expected.low, measured)} to {_number(expected.high, measured)}"
+    high = _number(expected.high, measured)
+    return f"at most {high}" if expected.low is None else f"{_number(expected.low, measured)} to {high}"
