@@ -88,7 +88,7 @@ VALID = {
     "place": "section 1",
     "statement": "Something.",
     "paper": "87 ± 1 %",
-    "needs": {"dataset": "mnist", "data": "paper", "scale": "paper"},
+    "needs": {"dataset": "redmapper", "data": "paper", "scale": "paper"},
     "judged_by": [
         {
             "measure": {
