@@ -60,6 +60,7 @@ def test_a_changed_file_changes_the_verdict_in_every_format(run, tmp_path):
     judged(run, tmp_path / "before")
     clouds([0.6, 0.61, 0.62]).to_parquet(run.folder / "predictions.parquet", index=False)
     assert judged(run, tmp_path / "after").loc["P2", "verdict"] == "not reproduced"
+    assert r"\begin{longtable}" in (tmp_path / "after" / "claims.tex").read_text()
     for name in ("claims.csv", "claims.md", "claims.tex", "claims.html"):
         before, after = ((tmp_path / folder / name).read_text() for folder in ("before", "after"))
         assert "61.0" in after

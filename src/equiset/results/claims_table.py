@@ -50,7 +50,9 @@ def claims_table(judgements: list[Judgement]) -> Table:
         }
         for judgement in judgements
     ]
-    return Table(pd.DataFrame(numbers), pd.DataFrame(shown), CAPTION, NOTES)
+    widths = (1.6, 4, 1.6, 4, 1.8, 1, 2.5)  # cm, for a landscape page
+    columns = "l" + "".join(rf">{{\raggedright\arraybackslash}}p{{{width}cm}}" for width in widths)
+    return Table(pd.DataFrame(numbers), pd.DataFrame(shown), CAPTION, NOTES, columns)
 
 
 def conditions_table(judgements: list[Judgement]) -> pd.DataFrame:
