@@ -38,7 +38,7 @@ class Table:
             partial.write_text(text)
 
     def _latex(self) -> str:
-        """Return a booktabs table with its notes beneath (needs the packages booktabs; array and longtable for pages)."""
+        """Return a booktabs table with its notes beneath (needs booktabs, across pages array and longtable too)."""
         if self.latex_columns:
             return self._long_latex(self.latex_columns)
         columns = "".join("l" if column == self.shown.columns[0] else "r" for column in self.shown.columns)
