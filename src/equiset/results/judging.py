@@ -38,10 +38,10 @@ class Ruling:
     verdict: Verdict
     reason: str
     expected: str
+    shown: str
+    """What was measured, for people; a dash for nothing."""
     measured: Estimate | None = None
-    """What was measured, also where it does not count."""
-    shown: str = "—"
-    """The same for people."""
+    """The same as numbers, also where it does not count."""
 
 
 @dataclass(frozen=True)
@@ -145,13 +145,13 @@ def _other_data(runs: list[Run]) -> str:
 
 
 def _rule(condition: Condition, claim: Claim, evidence: Evidence, barrier: str) -> Ruling:
-    ruling = Ruling(condition.label, "not tested", barrier, _expected(condition))
+    title = f"{condition.label}: " * bool(condition.label)
+    ruling = Ruling(condition.label, "not tested", barrier, _expected(condition), shown=f"{title}—")
     try:
         measured = estimate(condition.measure, evidence)
     except NotTestedError as error:
         return replace(ruling, reason=barrier or str(error))
-    shown = f"{condition.label}: " * bool(condition.label) + _show(measured, condition)
-    ruling = replace(ruling, measured=measured, shown=shown)
+    ruling = replace(ruling, measured=measured, shown=title + _show(measured, condition))
     if barrier:
         return ruling
     if difference := _other_sizes(claim, condition, evidence):
