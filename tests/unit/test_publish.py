@@ -37,17 +37,15 @@ def results(tmp_path):
     return tmp_path
 
 
-def arguments(results):
-    folder = results / "mnist_sums"
-    return ["mnist_sums", "--results", folder, "--runs", folder / "runs" / "IV-N3" / "seed0", "--config"] + [
-        results / "config.yaml",
-        "--output",
-        results / "reference",
-    ]
-
-
 def call(results):
-    publish.main(list(map(str, arguments(results))))
+    folder = results / "mnist_sums"
+    options = {
+        "--results": folder,
+        "--runs": folder / "runs" / "IV-N3" / "seed0",
+        "--config": results / "config.yaml",
+        "--output": results / "reference",
+    }
+    publish.main(["mnist_sums", *(str(part) for option in options.items() for part in option)])
     return results / "reference"
 
 
@@ -95,7 +93,9 @@ def test_the_readme_takes_its_numbers_from_the_files(tmp_path):
     columns = ["claim", "statement", "paper", "ours", "verdict", "reason"]
     pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "claims" / "claims.csv", index=False)
     page = readme.with_results(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n", tmp_path)
-    assert page.startswith("before\n") and page.endswith("\nafter\n") and "old" not in page
+    assert page.startswith("before\n")
+    assert page.endswith("\nafter\n")
+    assert "old" not in page
     for words in ("81.2 %", "not tested (not run)", "1 reproduced, 0 not reproduced, 1 not tested", "the table"):
         assert words in page
     assert readme.with_results(page, tmp_path) == page
