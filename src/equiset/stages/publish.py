@@ -56,7 +56,7 @@ def page(experiment: str, runs: list[Run], config: Path, folder: Path) -> str:
         f"Made by code {', '.join(commits)} with torch {first['versions']['torch']} on {machine}, {first['threads']} "
         f"thread a run, {hours:.1f} hours of training. To make it again:",
         f"```\nsnakemake --cores all --configfile {config} -- {folder}\n```",
-        "`runs/` holds, of every run, its settings, data digests, versions and times (`run.json`), and its metrics by epoch.",
+        "`runs/` holds the settings, data digests, versions and times of every run, and its metrics by epoch.",
     ]
     parts += [path.read_text().strip() for path in sorted((folder / "tables").glob("*.md"))]
     parts += [f"![{path.stem}](figures/{path.name})" for path in sorted((folder / "figures").glob("*.png"))]
