@@ -10,13 +10,19 @@ DATA = {"mnist_sums": "MNIST", "point_clouds": "ModelNet40", "outlier_faces": "C
 SIZES = {"members": 6, "train": 10000, "validation": 10000}
 
 
-def write_run(folder, experiment, variant, predictions, seed=0, scale="paper", real=True, source="download", **sets):
+def write_run(
+    folder, experiment, variant, predictions, seed=0, scale="paper", real=True, source="download", curve=None, **sets
+):
     run = folder / experiment / variant / f"seed{seed}"
     run.mkdir(parents=True)
     about = {"real": real, "source": source, "data": DATA[experiment], "digest": f"seed{seed}", **sets}
     spec = {"experiment": experiment, "variant": variant, "seed": seed, "scale": scale, "settings": {}}
     write_json(run / "run.json", {"spec": spec, "sets": about})
     predictions.to_parquet(run / "predictions.parquet", index=False)
+    metrics = pd.DataFrame({"epoch": range(1, 11), "train_loss": 1.0})
+    if curve is not None:
+        metrics["validation_accuracy"] = curve
+    metrics.to_parquet(run / "metrics.parquet", index=False)
     return Run(run)
 
 

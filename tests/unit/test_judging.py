@@ -11,6 +11,7 @@ from equiset.errors import EquisetError
 from equiset.results.claims import Above, AtChance, Claim, PaperValue, Within, read_claims
 from equiset.results.judging import decide, judge, judge_all
 from equiset.results.quantities import Estimate, Evidence, over_items, over_seeds
+from equiset.results.runs import Run
 
 from .made_up_runs import SIZES, clouds, faces, galaxies, sums, write_run
 
@@ -247,6 +248,19 @@ def test_a_claim_with_several_conditions_needs_them_all(tmp_path):
     assert verdict("M2", *runs("far", iii=0.7)) == "not reproduced (IV − III: expected −5.0 to 5.0; one seed)"
     assert verdict("M2", *runs("low", iv=0.5, iii=0.5)).startswith("not reproduced (IV: off by −30.0 points")
     assert verdict("M2", runs("one")[0]) == "not tested (IV − III: variant III-N6 not run)"
+
+
+def test_a_curve_that_still_rises_is_said(tmp_path):
+    flat, rising = [0.1] * 6 + [0.5, 0.5, 0.5, 0.519], [0.1] * 6 + [0.5, 0.5, 0.51, 0.52]
+    for name, curve in (("IV-N6", rising), ("III-N6", flat)):
+        sums_run(tmp_path, name, sums(0.5), curve=curve)
+    runs = [Run(tmp_path / "mnist_sums" / name / "seed0") for name in ("IV-N6", "III-N6")]
+    assert verdict("M2", *runs).endswith("; one seed; still rising after 10 epochs: IV-N6)")
+
+
+def test_epochs_without_validation_are_no_part_of_the_curve(tmp_path):
+    curve = [float("nan"), 0.5] * 5
+    assert "rising" not in verdict("M2", sums_run(tmp_path, "IV-N6", sums(0.5), curve=curve))
 
 
 def test_memorising_is_a_gap_between_training_and_validation(tmp_path):

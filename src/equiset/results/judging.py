@@ -27,6 +27,8 @@ from equiset.results.runs import Run
 
 SCALES = ("smoke", "demo", "paper")
 GENERATED = "generated sets"
+RISING = 0.01
+"""A gain of validation accuracy near the end of training that says that it was no end."""
 Verdict = Literal["reproduced", "not reproduced", "not tested"]
 
 
@@ -95,7 +97,9 @@ def judge(claim: Claim, evidence: Evidence) -> Judgement:
     barrier = _barrier(claim, evidence, runs)
     rulings = tuple(_rule(condition, claim, evidence, barrier) for condition in claim.judged_by)
     seeds = max((ruling.measured.seeds for ruling in rulings if ruling.measured), default=0)
-    verdict, reason = _combine(rulings, _remarks(evidence, runs, seeds))
+    sources = {source for ruling in rulings if ruling.measured for source in ruling.measured.sources}
+    remarks = _remarks(evidence, runs, seeds) + _still_rising([run for run in runs if run.folder in sources])
+    verdict, reason = _combine(rulings, remarks)
     generated = claim.needs.dataset is None and any(ruling.measured for ruling in rulings)
     return Judgement(
         claim,
@@ -251,6 +255,24 @@ def _remarks(evidence: Evidence, runs: list[Run], seeds: int) -> list[str]:
     if 0 < seeds < LEAST_SEEDS:
         remarks.append("one seed" if seeds == 1 else f"{seeds} seeds")
     return remarks
+
+
+def _still_rising(runs: list[Run]) -> list[str]:
+    """Say which runs ended while their validation accuracy still rose: longer ones might judge otherwise.
+
+    Of the last two fifths of the validations, the later half must be more than a point above the earlier.
+    """
+    rising = {}
+    for run in runs:
+        if "validation_accuracy" not in run.metrics:
+            continue
+        curve = run.metrics["validation_accuracy"].dropna().to_numpy()
+        fifth = len(curve) // 5
+        if fifth and curve[-fifth:].mean() - curve[-2 * fifth : -fifth].mean() > RISING:
+            rising[run.variant] = int(run.metrics["epoch"].max())
+    if not rising:
+        return []
+    return [f"still rising after {max(rising.values())} epochs: {', '.join(rising)}"]
 
 
 def _number(value: float, measured: Estimate, sign: bool = False) -> str:
