@@ -384,3 +384,9 @@ def test_wrong_names_in_the_claims_file_are_faults(tmp_path):
     raw["judged_by"][0]["measure"]["column"] = "slope"
     with pytest.raises(EquisetError, match="names the column 'slope'"):
         judge(Claim.model_validate(raw), evidence(**measurement(tmp_path, "time_by_set_size", exponent=[1.0])))
+
+
+def test_predictions_of_another_version_are_a_fault(tmp_path):
+    run = write_run(tmp_path, "redshift", "set", galaxies(0.02).drop(columns="split"))
+    with pytest.raises(EquisetError, match=r"seed0/predictions\.parquet lacks 'split'"):
+        judge(CLAIMS["R1"], evidence(run))
