@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--settings", required=True, help="JSON: what the config says about the laws")
-    parser.add_argument("--output", required=True, type=Path, help="folder for a Parquet file per measurement and run.json")
+    parser.add_argument("--output", required=True, type=Path, help="folder for Parquet files and run.json")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     arguments = parser.parse_args(argv)
 
