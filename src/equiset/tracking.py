@@ -21,7 +21,7 @@ from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric,
 from mlflow.exceptions import MlflowException
 
 from equiset.files import digest
-from equiset.results.runs import Run
+from equiset.results.runs import Run, kind_of_data
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Tracker:
             "equiset.seed": str(run.seed),
             "equiset.spec_hash": info["spec_hash"],
             "equiset.run_digest": content,
-            "equiset.data": "real" if info["sets"]["real"] else "stand-in",
+            "equiset.data": kind_of_data(info["sets"]),
             "equiset.git_commit": info["git_commit"] or "unknown",
         }
         started, ended = _milliseconds(info["started"]), _milliseconds(info["ended"])

@@ -25,7 +25,6 @@ def accuracy(material: Material) -> Table:
         best = [run.metrics["validation_accuracy"].max() for run in group]
         best_epochs = [int(run.metrics["epoch"][run.metrics["validation_accuracy"].idxmax()]) for run in group]
         train = [_train_accuracy(run) for run in group]
-        minutes = [sum(run.info["epoch_seconds"]) / 60 for run in group]
         members, paper = first.info["sets"]["members"], PAPER.get(variant, "—")
         numbers.append(
             {
@@ -44,7 +43,6 @@ def accuracy(material: Material) -> Table:
                 "best_epoch_median": np.median(best_epochs),
                 "train_accuracy_last_mean": np.mean(train),
                 "constant_guess_accuracy": _constant_guess(first),
-                "minutes_mean": np.mean(minutes),
                 "real_data": first.info["sets"]["real"],
                 "scale": first.info["spec"]["scale"],
                 "paper": paper,
@@ -62,7 +60,6 @@ def accuracy(material: Material) -> Table:
                 "Paper": paper,
                 "Epochs": settings["training"]["epochs"],
                 "Seeds": len(group),
-                "Minutes": f"{np.mean(minutes):.1f}",
             }
         )
     return Table(
@@ -72,8 +69,7 @@ def accuracy(material: Material) -> Table:
         (
             "Validation: sets of images that no training set contains; last and best epoch, both on the same "
             "validation sets, as in the paper. Training: the training sets after the last epoch, without dropout. "
-            "Guess: always the most frequent training sum. ±: standard deviation over seeds. Minutes: training time "
-            "of one run.",
+            "Guess: always the most frequent training sum. ±: standard deviation over seeds.",
             f"Measured on {what_was_measured(runs)}",
         ),
     )

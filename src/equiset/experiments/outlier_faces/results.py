@@ -80,8 +80,7 @@ def accuracy(material: Material) -> Table:
         test, train = Answers(group), Answers(group, "train")
         by_seed = [Answers([run]).right.mean() for run in group]
         low, high = wilson(int(test.right.sum()), len(test.right))
-        first, minutes = group[0], [sum(run.info["epoch_seconds"]) / 60 for run in group]
-        paper = PAPER.get(variant, "—")
+        first, paper = group[0], PAPER.get(variant, "—")
         numbers.append(
             {
                 "variant": variant,
@@ -99,7 +98,6 @@ def accuracy(material: Material) -> Table:
                 "epochs": first.settings["training"]["epochs"],
                 "precision": first.settings["training"]["precision"],
                 "seeds": len(group),
-                "minutes_mean": np.mean(minutes),
                 "real_data": first.info["sets"]["real"],
                 "scale": first.info["spec"]["scale"],
                 "paper": paper,
@@ -117,7 +115,6 @@ def accuracy(material: Material) -> Table:
                 "Calibration error": f"{test.calibration_error:.3f}",
                 "Epochs": first.settings["training"]["epochs"],
                 "Seeds": len(group),
-                "Minutes": f"{np.mean(minutes):.1f}",
             }
         )
     return Table(
@@ -129,7 +126,7 @@ def accuracy(material: Material) -> Table:
             "test sets of all seeds. Training: as many training sets, without dropout. Guess: one member at random. "
             "The sigmoid model judges sets with 0 to 3 outliers, and is right only if it judges all members right; "
             "there, the guess is `no outlier`. Calibration error: expected, over the members of the test sets. "
-            "±: standard deviation over seeds. Minutes: training time of one run.",
+            "±: standard deviation over seeds.",
             f"Measured on {what_was_measured(material.runs)}",
         ),
     )

@@ -64,9 +64,6 @@ def _measured(group: list[Run]) -> dict[str, float]:
         "accuracy_sd_over_draws": float(np.mean([spread(values) for values in draws])),
         "accuracy_sd_over_seeds": spread([float(np.mean(values)) for values in draws]),
         "train_accuracy_last": float(np.mean([run.metrics["train_accuracy"].iloc[-1] for run in group])),
-        # The first epoch also warms up.
-        "seconds_per_epoch": float(np.mean([np.median(run.info["epoch_seconds"][1:] or run.info["epoch_seconds"])
-                                            for run in group])),
         "parameters": group[0].info["parameters"],
         "epochs": group[0].settings["training"]["epochs"],
         "seeds": len(group),
@@ -74,7 +71,7 @@ def _measured(group: list[Run]) -> dict[str, float]:
         "draws": group[0].info["sets"]["draws"],
         "real_data": group[0].info["sets"]["real"],
         "scale": group[0].info["spec"]["scale"],
-    }  # fmt: skip
+    }
 
 
 def _plus_minus(mean: float, sd: float) -> str:
@@ -102,12 +99,11 @@ def table1(material: Material) -> Table:
                 "Paper (%)": f"{paper} ± {paper_sd:g} ({paper_size})",
                 "Parameters": f"{measured['parameters']:,}",
                 "Epochs": str(measured["epochs"]),
-                "Seconds per epoch": f"{measured['seconds_per_epoch']:.1f}",
             }
         )
     for model, size, representation, accuracy, source in QUOTED:
         row = {"Model": f"{model} (quoted)", "Instance size": size, "Representation": representation}
-        row |= dict.fromkeys(("Accuracy (%)", "Over seeds (±)", "Parameters", "Epochs", "Seconds per epoch"), "—")
+        row |= dict.fromkeys(("Accuracy (%)", "Over seeds (±)", "Parameters", "Epochs"), "—")
         shown.append({**row, "Paper (%)": f"{accuracy} ({source})"})
     test = _facts(material, "test")
     return Table(
@@ -117,8 +113,7 @@ def table1(material: Material) -> Table:
         (
             f"Accuracy: last epoch, all {test['meshes']} test meshes; ± is the standard deviation over draws of "
             "test particles, as in the paper. Over seeds: the same over trainings. Quoted: reported by others on "
-            "ModelNet40, not measured here. Seconds per epoch: on the machine and cores of this run. "
-            + _left_out(material),
+            "ModelNet40, not measured here. " + _left_out(material),
             f"Measured on {what_was_measured(material.runs)}",
         ),
     )

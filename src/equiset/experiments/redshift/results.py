@@ -83,7 +83,6 @@ def scatter(material: Material) -> Table:
                 "Outliers (%)": f"{100 * found['outliers']:.1f}",
                 "Epochs": row["epochs"] or "—",
                 "Seeds": row["seeds"] or "—",
-                "Minutes": f"{row['minutes_mean']:.1f}" if row["minutes_mean"] is not None else "—",
             }
         )
     sets = _first(runs).info["sets"]
@@ -96,7 +95,7 @@ def scatter(material: Material) -> Table:
             f"{table['cluster'].nunique():,} test clusters (all seeds), after the last epoch. In brackets: 95 % "
             f"intervals from {RESAMPLES} draws of clusters. Less catalogue: the difference from the catalogue's own "
             f"estimate, the Z_LAMBDA of the host cluster. NMAD: normalised median absolute deviation. Outliers: off by "
-            f"more than {OUTLIER:g} (1 + z_spec). Minutes: training time of one run.",
+            f"more than {OUTLIER:g} (1 + z_spec).",
             f"{sets['removed_members']:,} members of training clusters are galaxies that are in test clusters as well; "
             f"they were removed from the {_members_before_removal(sets):,} for training (seed {sets['seed']})."
             + _about_holdout(sets),
@@ -160,14 +159,13 @@ def _about(group: list[Run] | None) -> dict[str, object]:
     """Return what the table says of a variant; nothing of it applies to the catalogue."""
     keys = ("model", "form", "features", "dropout", "target")
     if group is None:
-        return dict.fromkeys((*keys, "epochs", "parameters", "seeds", "minutes_mean"))
+        return dict.fromkeys((*keys, "epochs", "parameters", "seeds"))
     settings = group[0].settings
     return {key: settings[key] for key in keys} | {
         "form": settings["form"] if settings["model"] == "set" else None,
         "epochs": settings["training"]["epochs"],
         "parameters": group[0].info["parameters"],
         "seeds": len(group),
-        "minutes_mean": float(np.mean([sum(run.info["epoch_seconds"]) / 60 for run in group])),
     }
 
 
