@@ -15,12 +15,13 @@ include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/results.smk"
 include: "workflow/rules/tracking.smk"
+include: "workflow/rules/report.smk"
 
 
 rule all:
     default_target: True
     input:
-        all_results(config_at().scale),
+        f"results/{config_at().scale}/report.html",
 
 
 onsuccess:

@@ -246,13 +246,15 @@ def figure3(material: Material) -> Figure:
     table = material.analysis("activations")
     columns, blocks = 8, list(table.groupby(["objective", "layer"], sort=False))
     side, head = 0.95, 0.24
-    block = head + 2 * side
-    canvas = Canvas(figsize=(side * columns + 0.1, block * len(blocks) + 0.2))
+    # Where no unit became active, only that is said.
+    heights = [head + 2 * side * part["activated"].any() for _, part in blocks]
+    canvas = Canvas(figsize=(side * columns + 0.1, sum(heights) + 0.2))
     for number, ((objective, layer), part) in enumerate(blocks):
+        top = sum(heights[:number])
         active = part[part["activated"]].nlargest(columns, "activation").sort_values("unit")
         text = f"Layer {layer}, {MAXIMISED[objective]}: {part['activated'].sum()} of {len(part)} units activated"
         text += f", {len(active)} shown" if len(active) else ""
-        canvas.text(0.01, 1 - (number * block + 0.05) / canvas.get_size_inches()[1], text, va="top")
+        canvas.text(0.01, 1 - (top + 0.05) / canvas.get_size_inches()[1], text, va="top")
         for column, cloud in enumerate(active["cloud"]):
             points = np.stack(cloud).reshape(-1, 3)
             extent = np.abs(points).max(axis=1)
@@ -260,7 +262,7 @@ def figure3(material: Material) -> Figure:
             limit = 1.2 * float(np.quantile(extent, 0.98)) if objective == "mean" else float(extent.max())
             points = points[extent <= limit]
             for view, azimuth in enumerate((-55, 25)):
-                place = (0.05 + column * side, number * block + head + view * side, side)
+                place = (0.05 + column * side, top + head + view * side, side)
                 axes = _panel(canvas, *place, 1.6 * limit)
                 _draw_cube(axes, limit, azimuth)
                 _draw_cloud(axes, points, azimuth, 1.0)
@@ -286,6 +288,7 @@ def robustness(material: Material) -> Figure:
         axis.set(xlabel=title, ylim=(0, 100))
     axes[0].set_xscale("log")
     axes[0].xaxis.set_major_formatter("{x:g}")
+    axes[0].xaxis.set_minor_formatter("")
     axes[1].set_xticks(range(0, 181, 45))
     axes[2].set_xscale("log", base=2)
     axes[2].set_xticks([0.5, 1, 2], ["1/2", "1", "2"])
