@@ -14,6 +14,7 @@ include: "workflow/rules/sets.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/results.smk"
+include: "workflow/rules/claims.smk"
 include: "workflow/rules/tracking.smk"
 include: "workflow/rules/report.smk"
 
