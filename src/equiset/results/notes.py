@@ -1,0 +1,70 @@
+"""What MLflow's pages say in words: on which data a run was made, what identifies them, and how to repeat it."""
+
+import shlex
+from pathlib import Path
+
+from equiset.files import canonical_json
+from equiset.results.runs import DATA, Run, kind_of_data
+
+_WARNINGS = {
+    "real": "",
+    "user": " These numbers are not comparable with the paper's.",
+    "stand-in": " These numbers show that the code works. They reproduce nothing of the paper.",
+}
+
+
+def run_note(run: Run) -> str:
+    """Return the description of a run, in Markdown."""
+    info, sets, kind = run.info, run.info["sets"], kind_of_data(run.info["sets"])
+    commit = info["git_commit"] or "unknown"
+    facts = {
+        "Data set": f"{sets['dataset']}, source `{sets['source']}`",
+        "Prepared data, SHA-256": f"`{sets['store_digest']}`",
+        "Sets, SHA-256": f"`{sets['digest']}`",
+        "Code": f"commit `{commit}`",
+        "Files": f"`{run.folder}`",
+    }
+    table = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
+    return (
+        f"**{DATA[kind]}: {sets['data']}.**{_WARNINGS[kind]}\n\n| | |\n|---|---|\n{table}\n\n"
+        f"To repeat it with all that it needs:\n\n```\n{_checkout(commit)}"
+        f"snakemake --cores all --force -- {run.folder}/run.json\n```\n\n"
+        f"The training alone, whatever `config.yaml` says:\n\n```\n{train_command(run)}\n```\n"
+    )
+
+
+def _checkout(commit: str) -> str:
+    return f"git checkout {commit.removesuffix('-dirty')}\n" if commit != "unknown" else ""
+
+
+def train_command(run: Run) -> str:
+    """Return the command that trains a network again, into folders of its own."""
+    spec, settings = run.info["spec"], run.settings
+    # runs/<variant>/seed<seed> lie in the experiment's folder, and that in its scale's.
+    experiment = run.folder.parents[2]
+    arguments = {
+        "--spec": canonical_json(spec),
+        "--store": experiment.parent / "data" / run.info["sets"]["dataset"] / "store",
+        "--sets": experiment / "sets" / str(settings.get("sets")) / f"seed{run.seed}",
+        "--checkpoints": Path("again/checkpoints"),
+        "--output": Path("again"),
+        "--threads": run.info["threads"],
+    }
+    return "python -m equiset.stages.train " + " ".join(
+        f"{key} {shlex.quote(str(value))}" for key, value in arguments.items()
+    )
+
+
+def superseded_note(successor: str, note: str) -> str:
+    """Return the description of a run whose place another one took."""
+    return f"**Superseded** by run `{successor}`: the same variant, seed and scale were run again.\n\n{note}"
+
+
+def experiment_note(question: str, paper: str) -> str:
+    """Return the description of an experiment, in Markdown."""
+    return (
+        f"{question} ({paper})\n\n"
+        "One run for each variant and seed, and one for each scale that holds the tables and figures. To see one "
+        'scale, filter with ``tags.`equiset.scale` = "demo"``; to see means over seeds, group by the tag '
+        "`equiset.variant`. Runs whose name begins with *superseded* were run again later.\n"
+    )
