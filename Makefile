@@ -39,7 +39,9 @@ format: install  ## Bring code and workflow into style
 	$(BIN)/snakefmt Snakefile workflow
 
 ui: install  ## Look at the runs in MLflow, on this machine only: http://127.0.0.1:$(PORT)
-	$(BIN)/mlflow ui --host 127.0.0.1 --port $(PORT) --backend-store-uri sqlite:///results/mlflow.db
+	@echo 'When it has started: http://127.0.0.1:$(PORT)/#/experiments?workflowType=machine_learning'
+	MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow server --host 127.0.0.1 \
+		--port $(PORT) --workers 1 --backend-store-uri sqlite:///results/mlflow.db
 
 track: install  ## Send the runs to MLflow again, for instance after its server was away
 	$(BIN)/snakemake --cores all --config scale=$(SCALE) --forcerun create_tracking_database track

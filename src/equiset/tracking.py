@@ -22,6 +22,7 @@ from mlflow.exceptions import MlflowException
 
 from equiset.files import digest
 from equiset.results.notes import run_note, superseded_note
+from equiset.results.palette import BLACK, GREY, MODELS
 from equiset.results.runs import Run, kind_of_data
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 Unreachable = MlflowException
 _BATCH = 1000  # MLflow's own limit of metrics in one call
 _NOTE = "mlflow.note.content"  # what MLflow shows as the description
+_COLOUR = "mlflow.runColor"  # of the run in MLflow's charts
 
 
 @dataclass
@@ -63,6 +65,7 @@ class Tracker:
             "equiset.data": kind_of_data(info["sets"]),
             "equiset.git_commit": info["git_commit"] or "unknown",
             _NOTE: run_note(run),
+            _COLOUR: MODELS.get(spec["settings"]["model"], BLACK),
         }
         started, ended = _milliseconds(info["started"]), _milliseconds(info["ended"])
         created = self.client.create_run(self.experiment.experiment_id, started, tags, name)
@@ -83,6 +86,7 @@ class Tracker:
     def _supersede(self, other: Any, run_id: str) -> None:
         """Mark a run whose place another one took: for programs by a tag, for people in its name and description."""
         tags = {"equiset.superseded_by": run_id, _NOTE: superseded_note(run_id, other.data.tags.get(_NOTE, ""))}
+        tags[_COLOUR] = GREY
         for key, value in tags.items():
             self.client.set_tag(other.info.run_id, key, value)
         # Last, because by its name it is found: a marking that was cut off is done again.

@@ -10,10 +10,6 @@ from matplotlib.figure import Figure as Canvas
 
 from equiset.files import atomic_path
 
-# Okabe and Ito's palette. A model keeps its colour in every figure.
-BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-PINK, SKY, BLACK = "#CC79A7", "#56B4E9", "#000000"
-
 mpl.rcParams.update(
     {
         "font.size": 8,

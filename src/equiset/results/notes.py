@@ -17,19 +17,18 @@ def run_note(run: Run) -> str:
     """Return the description of a run, in Markdown."""
     info, sets, kind = run.info, run.info["sets"], kind_of_data(run.info["sets"])
     commit = info["git_commit"] or "unknown"
-    facts = {
-        "Data set": f"{sets['dataset']}, source `{sets['source']}`",
-        "Prepared data, SHA-256": f"`{sets['store_digest']}`",
-        "Sets, SHA-256": f"`{sets['digest']}`",
-        "Code": f"commit `{commit}`",
-        "Files": f"`{run.folder}`",
-    }
-    table = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
+    # MLflow shows the first lines at once and the others on request.
     return (
-        f"**{DATA[kind]}: {sets['data']}.**{_WARNINGS[kind]}\n\n| | |\n|---|---|\n{table}\n\n"
-        f"To repeat it with all that it needs:\n\n```\n{_checkout(commit)}"
-        f"snakemake --cores all --force -- {run.folder}/run.json\n```\n\n"
-        f"The training alone, whatever `config.yaml` says:\n\n```\n{train_command(run)}\n```\n"
+        f"**{DATA[kind]}: {sets['data']}.**{_WARNINGS[kind]}\n\n"
+        f"Repeat: `snakemake --cores all --force -- {run.folder}/run.json`\n\n"
+        "| | |\n|---|---|\n"
+        f"| Data set | {sets['dataset']}, source `{sets['source']}` |\n"
+        f"| Prepared data, SHA-256 | `{sets['store_digest']}` |\n"
+        f"| Sets, SHA-256 | `{sets['digest']}` |\n"
+        f"| Code | commit `{commit}` |\n"
+        f"| Files | `{run.folder}` |\n\n"
+        f"With the same code, and the training alone, whatever `config.yaml` says:\n\n"
+        f"```\n{_checkout(commit)}{train_command(run)}\n```\n"
     )
 
 

@@ -5,12 +5,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from equiset.results.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Canvas, Figure, name_data
+from equiset.results.figures import Canvas, Figure, name_data
+from equiset.results.palette import BLACK, shade
+from equiset.results.palette import MODELS as COLOURS
 from equiset.results.runs import Material, Run, what_was_measured
 from equiset.results.tables import Table, percent, spread
 
 MODELS = {"I": "concatenated", "II": "as channels", "III": "set pooling", "IV": "set layer"}
-COLOURS = {"I": ORANGE, "II": VERMILION, "III": BLUE, "IV": GREEN}
 # What the text of section 3.1 says in numbers; figure 1 itself prints none.
 PAPER = {"IV-N6": "> 80 %", "III-N6": "similar to IV"}
 
@@ -138,15 +139,16 @@ def dropout(material: Material) -> Figure:
     }
     canvas = Canvas(figsize=(6.8, 2.9), layout="constrained")
     left, right = canvas.subplots(1, 2)
-    colours = dict(zip(sorted(sweep), (ORANGE, BLUE, GREEN), strict=False))
-    for rate, colour in colours.items():
+    # One model, so one colour: the more dropout, the darker.
+    for rate, share in zip(sorted(sweep), np.linspace(0, 0.75, len(sweep)), strict=True):
+        colour = shade(COLOURS["I"], share)
         _curve(left, sweep[rate], "train_accuracy", colour, light=True)
         _curve(left, sweep[rate], "validation_accuracy", colour)
         predictions = sweep[rate][0].predictions.query("split == 'validation'")
         offsets = predictions["predicted"] - predictions["label"].mean()
         label = f"dropout {rate:g}: sd {offsets.std():.1f}"
         right.hist(offsets, bins=np.arange(-27.5, 28.5, 1), density=True, histtype="step", color=colour, label=label)
-    if colours:
+    if sweep:
         truth = predictions["label"] - predictions["label"].mean()
         label = f"labels: sd {truth.std():.1f}"
         right.hist(truth, bins=np.arange(-27.5, 28.5, 1), density=True, color="0.85", label=label, zorder=0)

@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 
 from equiset.data.meshes import open_pool
 from equiset.files import read_json
-from equiset.results.figures import BLUE, GREEN, ORANGE, Canvas, Figure, name_data
+from equiset.results.figures import Canvas, Figure, name_data
+from equiset.results.palette import MODELS, shade
 from equiset.results.runs import Material, Run, what_was_measured
 from equiset.results.tables import Table, spread
 
@@ -45,7 +46,9 @@ CHANGES = {
     "set-5000-official": ("recipe of the authors' code", "—"),
     "set-5000-full-turns": ("turned by any angle", "—"),
 }
-COLOURS = {"set-5000": "#004D38", "set-1000": GREEN, "set-100": "#66C2A5", "pooling-1000": BLUE, "graph-1000": ORANGE}
+# The set layers have one colour, the more particles the darker.
+COLOURS = {name: shade(MODELS["set-layer"], share) for name, share in (("set-5000", 0.5), ("set-100", -0.4))}
+COLOURS |= {"set-1000": MODELS["set-layer"], "pooling-1000": MODELS["set-pooling"], "graph-1000": MODELS["graph"]}
 MAXIMISED = {"max": "largest activation of a particle", "mean": "mean activation (outermost 2 % not drawn)"}
 # Classes that a reader recognises in a small picture, best first.
 SHOW = ("airplane", "chair", "guitar", "lamp", "toilet", "person", "car", "bottle")

@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from equiset.results.figures import BLACK, GREEN, Canvas, Figure, name_data
+from equiset.results.figures import Canvas, Figure, name_data
+from equiset.results.palette import BLACK, GREY
+from equiset.results.palette import MODELS as COLOURS
 from equiset.results.redshift_measures import NAMES, OUTLIER, RESAMPLES, interval, measure, relative_error, resample
 from equiset.results.runs import Material, Run, what_was_measured
 from equiset.results.tables import Table, spread
@@ -201,7 +203,7 @@ def figure5(material: Material) -> Figure:
     upper = canvas.add_subplot(grid[0, 2])
     lower = canvas.add_subplot(grid[1, 2], sharex=upper)
     name = "set" if "set" in runs else next(iter(runs))
-    drawn = {CATALOGUE: ("0.55", "catalogue"), name: (GREEN, _title(name, runs))}
+    drawn = {CATALOGUE: (GREY, "catalogue"), name: (COLOURS[runs[name][0].settings["model"]], _title(name, runs))}
     most = float(table[["z_spec", CATALOGUE, name]].max(axis=None)) * 1.05
     for key, (colour, label) in drawn.items():
         error = np.abs(relative_error(table["z_spec"], table[key])).mean()
