@@ -1,6 +1,7 @@
 """A headless Chromium, spoken to in its own protocol (Chrome DevTools) through two pipes: no driver, no network."""
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -21,13 +22,12 @@ class Browser:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
         options += ["--disable-background-networking", "--disable-component-update", "--disable-default-apps"]
         options += ["--remote-debugging-pipe", "--hide-scrollbars", f"--user-data-dir={profile}"]
-        # Chromium reads commands from file 3 and answers on file 4.
-        shell = f'exec "$@" 3<&{commands} 4>&{answers}'
         self._process = subprocess.Popen(
-            ["sh", "-c", shell, "sh", program, *options, "about:blank"],
-            pass_fds=(commands, answers),
+            [program, *options, "about:blank"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            close_fds=False,  # Python's own files close themselves; these two must stay open
+            preexec_fn=lambda: _become(commands, answers),
         )
         os.close(commands)
         os.close(answers)
@@ -85,6 +85,13 @@ class Browser:
             self._process.wait()
         os.close(self._to_browser)
         os.close(self._from_browser)
+
+
+def _become(commands: int, answers: int) -> None:
+    """Make two pipes the files 3 and 4 of a new process, from which Chromium reads commands and on which it answers."""
+    high = [fcntl.fcntl(pipe, fcntl.F_DUPFD_CLOEXEC, 10) for pipe in (commands, answers)]  # clear of 3 and 4
+    for pipe, place in zip(high, (3, 4), strict=True):
+        os.dup2(pipe, place)
 
 
 class Page:
