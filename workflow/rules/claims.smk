@@ -50,12 +50,13 @@ rule judge_claims:
         mem_mb=1000,
         runtime=10,
     params:
+        scale="{scale}",
         runs=lambda wildcards: of_all_experiments(run_folders, wildcards),
         folder=lambda wildcards, output: str(Path(output.conditions).parent),
     message:
         "Judging the paper's claims"
     shell:
-        "python -m equiset.stages.judge --claims {input.claims:q} --scale {wildcards.scale} --runs {params.runs:q}"
+        "python -m equiset.stages.judge --claims {input.claims:q} --scale {params.scale} --runs {params.runs:q}"
         " --analyses {input.analyses:q} --measured {input.measured:q} --output {params.folder:q} 2> {log:q}"
 
 
@@ -81,6 +82,7 @@ use rule judge_claims as judge_claims_of_one with:
     benchmark:
         "results/{scale}/benchmarks/judge_claims/{experiment}.tsv"
     params:
+        scale="{scale}",
         runs=run_folders,
         folder=lambda wildcards, output: str(Path(output.conditions).parent),
     message:

@@ -53,7 +53,7 @@ def _layer_error(map: np.ndarray) -> float:
 
 
 def deep_stack(settings: DeepStack) -> pd.DataFrame:
-    """Train deep stacks, without and with batch normalisation, to tell how far each member is from the centre of its set.
+    """Train deep stacks, without and with batch normalisation, to tell how far members are from their set's centre.
 
     The task needs the other members and is easy otherwise; every step draws new sets, so that only training can fail.
     Columns: seed, relative_loss (squared error on new sets over that of the best constant), relative_loss_normalised

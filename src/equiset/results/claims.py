@@ -138,7 +138,7 @@ class Needs(Settings):
     data: Literal["paper", "any"]
     scale: Literal["smoke", "demo", "paper"]
     """The smallest."""
-    sets: dict[str, int] = {}
+    sets: dict[str, int] = Field(default_factory=dict)
     """What `sets.json` must say, so that a run with other sizes is not taken for the paper's."""
 
 

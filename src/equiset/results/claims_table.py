@@ -11,10 +11,10 @@ from equiset.results.tables import Table
 
 CAPTION = "The paper's claims, and what was measured here."
 NOTES = (
-    "Ours: with ± the spread over seeds and test items, in brackets a 95 % interval. Reproduced: the paper's number lies "
-    "within the combined spread, or ours is better, on the paper's data at its scale; an order or a chance level may also "
-    "be judged on a stand-in, which is then said. Not tested: the data, the scale or the runs do not decide it. How each "
-    "claim is judged is in workflow/claims.yaml.",
+    "Ours: with ± the spread over seeds and test items, in brackets a 95 % interval. Reproduced: the paper's number "
+    "lies within the combined spread, or ours is better, on the paper's data at its scale; an order or a chance level "
+    "may also be judged on a stand-in, which is then said. Not tested: the data, the scale or the runs do not decide "
+    "it. How each claim is judged is in workflow/claims.yaml.",
 )
 
 
@@ -106,8 +106,8 @@ td.id, td.paper { white-space: nowrap }
 
 def write_html(path: Path, judgements: list[Judgement]) -> None:
     """Write a page of its own, that needs nothing but itself."""
-    counts = {verdict: sum(j.verdict == verdict for j in judgements) for verdict in
-              ("reproduced", "not reproduced", "not tested")}  # fmt: skip
+    verdicts = [judgement.verdict for judgement in judgements]
+    counts = {verdict: verdicts.count(verdict) for verdict in ("reproduced", "not reproduced", "not tested")}
     head = "".join(f"<th>{name}</th>" for name in ("Claim", "Statement", "Paper", "Ours", "Verdict", "Measured on"))
     rows = "\n".join(_row(judgement) for judgement in judgements)
     page = f"""<!doctype html>
@@ -133,9 +133,10 @@ def _row(judgement: Judgement) -> str:
     where = f"{html.escape(judgement.data)}; scale {judgement.scale}{seeds}"
     runs = "<br>".join(html.escape(run) for run in judgement.runs)
     behind = f"<details><summary>runs</summary>{runs}</details>" if runs else ""
+    place = f'<br><span class="small">{html.escape(claim.place)}</span>'
     return (
         f'<tr><td class="id"><b>{claim.id}</b></td>'
-        f'<td data-name="Statement">{html.escape(claim.statement)}<br><span class="small">{html.escape(claim.place)}</span></td>'
+        f'<td data-name="Statement">{html.escape(claim.statement)}{place}</td>'
         f'<td class="paper" data-name="Paper">{html.escape(claim.paper)}</td>'
         f'<td data-name="Ours">{html.escape(judgement.ours).replace("; ", "<br>")}</td>'
         f'<td data-name="Verdict">{verdict}</td>'

@@ -11,8 +11,17 @@ import numpy as np
 from scipy import stats
 
 from equiset.errors import EquisetError
-from equiset.results.claims import Above, AtChance, Claim, Complexity, Condition, LossByChange, Measurement
-from equiset.results.claims import PaperValue, Within
+from equiset.results.claims import (
+    Above,
+    AtChance,
+    Claim,
+    Complexity,
+    Condition,
+    LossByChange,
+    Measurement,
+    PaperValue,
+    Within,
+)
 from equiset.results.quantities import LEAST_ITEMS, LEAST_SEEDS, Estimate, Evidence, NotTestedError, estimate
 from equiset.results.runs import Run
 
@@ -86,7 +95,7 @@ def judge(claim: Claim, evidence: Evidence) -> Judgement:
     barrier = _barrier(claim, evidence, runs)
     rulings = tuple(_rule(condition, claim, evidence, barrier) for condition in claim.judged_by)
     seeds = max((ruling.measured.seeds for ruling in rulings if ruling.measured), default=0)
-    verdict, reason = _combine(rulings, _remarks(claim, evidence, runs, seeds))
+    verdict, reason = _combine(rulings, _remarks(evidence, runs, seeds))
     generated = claim.needs.dataset is None and any(ruling.measured for ruling in rulings)
     return Judgement(
         claim,
@@ -153,12 +162,12 @@ def _rule(condition: Condition, claim: Claim, evidence: Evidence, barrier: str) 
 
 def _other_sizes(claim: Claim, condition: Condition, evidence: Evidence) -> str:
     """Say in which sizes of its sets a run differs from what the claim needs."""
-    variant = getattr(condition.measure, "variant", None)
-    for name in _experiments(claim):
-        for run in evidence.runs.get(name, {}).get(variant, []):
-            for key, wanted in claim.needs.sets.items():
-                if (found := run.info["sets"].get(key)) != wanted:
-                    return f"{key} {found}, not {wanted}"
+    variants = [getattr(condition.measure, key, None) for key in ("variant", "less")]
+    groups = [evidence.runs[name].get(variant, []) for name in _experiments(claim) for variant in variants]
+    for run in (run for group in groups for run in group):
+        for key, wanted in claim.needs.sets.items():
+            if (found := run.info["sets"].get(key)) != wanted:
+                return f"{key} {found}, not {wanted}"
     return ""
 
 
@@ -195,7 +204,8 @@ def _meets(expected: PaperValue, measured: Estimate) -> tuple[Verdict, str]:
     if (expected.better == "higher" and off > 0) or (expected.better == "lower" and off < 0):
         return "reproduced", "better than the paper"
     unit = " points" if measured.percent else ""
-    return "not reproduced", f"off by {_number(off, measured, sign=True)}{unit}, combined spread {_number(combined, measured)}"
+    by = f"off by {_number(off, measured, sign=True)}{unit}"
+    return "not reproduced", f"{by}, combined spread {_number(combined, measured)}"
 
 
 def _is_at_chance(expected: AtChance, measured: Estimate) -> tuple[Verdict, str]:
@@ -230,7 +240,7 @@ def _labelled(ruling: Ruling, rulings: tuple[Ruling, ...]) -> str:
     return f"{ruling.label}: {ruling.reason}" if len(rulings) > 1 else ruling.reason
 
 
-def _remarks(claim: Claim, evidence: Evidence, runs: list[Run], seeds: int) -> list[str]:
+def _remarks(evidence: Evidence, runs: list[Run], seeds: int) -> list[str]:
     """Return what a reader must know about a verdict: other data, a smaller scale, few seeds."""
     remarks = []
     if runs and not all(run.info["sets"]["real"] for run in runs):

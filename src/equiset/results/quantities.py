@@ -194,7 +194,7 @@ def estimate_metric(what: Metric, evidence: Evidence) -> Estimate:
     pooled = pd.concat(by_run)
     means = [float(values.mean()) for values in by_run]
     _, error, _ = over_items(pooled)
-    if measure.draws:
+    if measure.draws and all(len(measure.draws(run)) > 1 for run in runs):
         error = float(np.mean([measure.draws(run).std(ddof=1) for run in runs]))
     seeds = float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
     share = set(pooled.unique()) <= {0.0, 1.0}
