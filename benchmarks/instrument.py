@@ -227,8 +227,8 @@ def about() -> str:
 def write(measured: pd.DataFrame, failures: list[str], folder: Path) -> None:
     """Write bench.csv, bench.md and bench.png."""
     notes = (
-        f"{about()}. One thread. Median of the rounds with the least and the most; processor time unless said otherwise. "
-        "Memory is what a process took at most beyond what it held before its first step.",
+        f"{about()}. One thread. Median of the rounds with the least and the most; processor time unless said "
+        "otherwise. Memory is what a process took at most beyond what it held before its first step.",
         "“Ours is faster” is the median ratio of the rounds. For bare matrix products it is the share of the machine's "
         "speed that ours reaches; more than 1 means that ours does less arithmetic than the plain formula asks for.",
         *(f"{row['benchmark']}: {row['note']}" for row in measured.to_dict("records") if row["note"]),

@@ -1,7 +1,7 @@
-"""A training step on clusters of different sizes: python benchmarks/packed_sets.py
+"""An epoch on clusters of different sizes: python benchmarks/packed_sets.py
 
-The redshift network (17-128-128-128-1, dropout, squared loss, Adam) on a batch of 128 simulated clusters, packed and, as
-the rival, padded to the longest cluster with a mask.
+The redshift network (17-128-128-128-1, dropout, squared loss, Adam) on batches of 128 simulated clusters, packed and,
+as the rival, padded to the longest cluster of the batch with a mask.
 """
 
 from collections.abc import Callable
