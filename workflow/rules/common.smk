@@ -158,8 +158,8 @@ def shown_files(scale, experiment):
     ]
 
 
-def all_results(scale):
-    """Everything that one `snakemake` makes: claims, tables, figures, and their view in MLflow."""
+def finished_results(scale):
+    """Claims, tables, figures, and their view in MLflow."""
     shown = [
         file for experiment in EXPERIMENTS for file in shown_files(scale, experiment)
     ]
@@ -167,6 +167,11 @@ def all_results(scale):
         f"results/{scale}/{experiment}/tracked.json" for experiment in EXPERIMENTS
     ]
     return claims_files(scale) + shown + tracked
+
+
+def all_results(scale):
+    """Everything that one `snakemake` makes, and where its time went."""
+    return finished_results(scale) + [f"results/{scale}/time/time_by_rule.md"]
 
 
 def tracking_uri():
