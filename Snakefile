@@ -16,6 +16,7 @@ include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/results.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/tracking.smk"
+include: "workflow/rules/times.smk"
 include: "workflow/rules/reference.smk"
 include: "workflow/rules/report.smk"
 

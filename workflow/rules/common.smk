@@ -158,18 +158,15 @@ def shown_files(scale, experiment):
     ]
 
 
-def reported_files(wildcards):
-    """What the report shows: claims, tables, figures, and which runs MLflow has."""
+def finished_results(scale):
+    """Claims, tables, figures, and their view in MLflow."""
     shown = [
-        file
-        for experiment in EXPERIMENTS
-        for file in shown_files(wildcards.scale, experiment)
+        file for experiment in EXPERIMENTS for file in shown_files(scale, experiment)
     ]
     tracked = [
-        f"results/{wildcards.scale}/{experiment}/tracked.json"
-        for experiment in EXPERIMENTS
+        f"results/{scale}/{experiment}/tracked.json" for experiment in EXPERIMENTS
     ]
-    return claims_files(wildcards.scale) + shown + tracked
+    return claims_files(scale) + shown + tracked
 
 
 def report_sources(wildcards):

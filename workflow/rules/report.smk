@@ -15,7 +15,8 @@ rule write_report:
             caption="../report/claims.rst",
             category="Claims",
         ),
-        shown=reported_files,
+        results=lambda wildcards: finished_results(wildcards.scale),
+        time=rules.time_by_rule.output,
     output:
         page="results/{scale}/report.html",
         captions="results/{scale}/captions.rst",

@@ -10,6 +10,12 @@ from matplotlib.figure import Figure as Canvas
 
 from equiset.files import atomic_path
 
+# Here too, for whoever draws.
+from equiset.results.palette import BLACK as BLACK
+from equiset.results.palette import BLUE as BLUE
+from equiset.results.palette import GREEN as GREEN
+from equiset.results.palette import ORANGE as ORANGE
+
 mpl.rcParams.update(
     {
         "font.size": 8,

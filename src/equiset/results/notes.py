@@ -17,16 +17,13 @@ def run_note(run: Run) -> str:
     """Return the description of a run, in Markdown."""
     info, sets, kind = run.info, run.info["sets"], kind_of_data(run.info["sets"])
     commit = info["git_commit"] or "unknown"
-    # MLflow shows the first lines at once and the others on request.
+    # MLflow shows some lines at once and the others on request; two spaces at their end keep them apart.
     return (
-        f"**{DATA[kind]}: {sets['data']}.**{_WARNINGS[kind]}\n\n"
-        f"Repeat: `snakemake --cores all --force -- {run.folder}/run.json`\n\n"
-        "| | |\n|---|---|\n"
-        f"| Data set | {sets['dataset']}, source `{sets['source']}` |\n"
-        f"| Prepared data, SHA-256 | `{sets['store_digest']}` |\n"
-        f"| Sets, SHA-256 | `{sets['digest']}` |\n"
-        f"| Code | commit `{commit}` |\n"
-        f"| Files | `{run.folder}` |\n\n"
+        f"**{DATA[kind]}: {sets['data']}.**{_WARNINGS[kind]}  \n"
+        f"Repeat: `snakemake --cores all --force -- {run.folder}/run.json`  \n"
+        f"Sets, SHA-256: `{sets['digest']}`  \n"
+        f"Prepared data ({sets['dataset']}, source {sets['source']}), SHA-256: `{sets['store_digest']}`  \n"
+        f"Code: commit `{commit}`\n\n"
         f"With the same code, and the training alone, whatever `config.yaml` says:\n\n"
         f"```\n{_checkout(commit)}{train_command(run)}\n```\n"
     )

@@ -13,7 +13,6 @@ from equiset.errors import EquisetError
 from equiset.files import read_json
 from equiset.results.runs import DATA, Run, kind_of_data
 from equiset.results.tables import ShownTable
-from equiset.results.timing import time_by_rule
 
 # The words of the claims file -> how a reader sees at a glance what they mean, in colour and without.
 VERDICTS = {"reproduced": ("good", "✓"), "not reproduced": ("bad", "✗"), "not tested": ("open", "–")}
@@ -57,7 +56,10 @@ def collect(folder: Path, chapters: list[Chapter]) -> dict[str, Any]:
         "claims": claims,
         "verdicts": count_verdicts(claims),
         "chapters": described,
-        "times": describe_times(folder / "benchmarks"),
+        "time": {
+            "table": ShownTable.read(folder / "time" / "time_by_rule.md"),
+            "figure": inline(folder / "time" / "time_by_rule.png"),
+        },
         "provenance": describe_origin(runs),
         "data_words": DATA,
         "datasets": [describe_dataset(path) for path in sorted(folder.glob("data/*/manifest.json"))],
@@ -77,7 +79,8 @@ def read_claims(path: Path) -> list[dict[str, Any]]:
         look, sign = VERDICTS[word]
         claim |= {"look": look, "sign": sign, "word": word}
         # What several conditions found stands line by line; runs are linked from the page, which lies in their scale.
-        claim["found"] = claim["ours"].split("; ")
+        lines = claim["ours"].split("; ")
+        claim["found"] = [line for line in lines if line != "—"] or ["—"]
         claim["links"] = [_link(run, path.parents[1]) for run in claim["runs"].split(";") if run]
     return claims
 
@@ -134,16 +137,6 @@ def describe_run(run: Run, folder: Path, mlflow_id: str | None) -> dict[str, Any
         "seconds": sum(info["epoch_seconds"]),
         "peak_memory_mb": info["peak_memory_mb"],
         "sets_digest": info["sets"]["digest"],
-    }
-
-
-def describe_times(folder: Path) -> dict[str, Any]:
-    """Say where the time went, by rule."""
-    rules = time_by_rule(folder)
-    return {
-        "rules": rules,
-        "most": max((rule.seconds for rule in rules), default=0.0),
-        "seconds": sum(rule.seconds for rule in rules),
     }
 
 
