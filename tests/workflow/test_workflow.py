@@ -32,7 +32,9 @@ def test_every_promised_table_and_figure_is_there(finished, experiment):
     settings = config_of(finished).experiment(experiment)
     for name in settings.tables:
         assert len(pd.read_csv(folder / "tables" / f"{name}.csv"))
-        assert r"\toprule" in (folder / "tables" / f"{name}.tex").read_text()
+        latex = (folder / "tables" / f"{name}.tex").read_text()
+        assert r"\toprule" in latex
+        assert latex.isascii(), "plain LaTeX knows no other signs"
         assert "STAND-IN" in (folder / "tables" / f"{name}.md").read_text()
     for name in settings.figures:
         assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -88,6 +90,27 @@ def test_a_run_leaves_metrics_predictions_weights_and_its_story(finished):
 def test_the_user_is_told_where_the_results_are(finished):
     assert "results/smoke/mnist_sums/tables/" in finished.output
     assert "make ui" in finished.output
+    assert "report   results/smoke/report.html" in finished.output
+
+
+def test_the_report_shows_every_table_and_figure(finished):
+    page = (finished.folder / "results" / "smoke" / "report.html").read_text()
+    for experiment in EXPERIMENTS:
+        settings = config_of(finished).experiment(experiment)
+        for name in (*settings.tables, *settings.figures):
+            assert f'id="{experiment}-{name}"' in page
+    assert page.count("<strong>STAND-IN data</strong>") == 2 * len(EXPERIMENTS)
+    numbers = pd.read_csv(finished.folder / "results/smoke/mnist_sums/tables/accuracy.csv")
+    assert f'<td class="">{numbers["parameters"][0]:,}</td>' in page
+
+
+def test_snakemake_makes_its_own_report_with_captions_and_categories(finished):
+    done = finished.snakemake("--report", "snakemake.html")
+    assert done.returncode == 0, done.stderr
+    page = (finished.folder / "snakemake.html").read_text()
+    assert "Measured on STAND-IN data" in page
+    for category in ("Claims", "Tables", "Figures"):
+        assert f'"{category}"' in page
 
 
 def test_mlflow_has_every_run(finished):
@@ -110,7 +133,8 @@ def test_editing_a_variant_reruns_that_variant_and_what_depends_on_it(finished):
     try:
         finished.edit("experiments", "mnist_sums", "variants", "IV-N3", "dropout", value=0.3)
         planned = finished.planned()
-        assert (planned.pop("judge_claims"), planned.pop("time_by_rule")) == (1, 1)  # these see all runs
+        for rule in ("judge_claims", "time_by_rule", "write_report"):  # these see all runs
+            assert planned.pop(rule) == 1
         assert planned == {"train": 2, "evaluate": 2, "tabulate": 1, "plot": 2, "track": 1, "all": 1}
     finally:
         (finished.folder / "config.yaml").write_text(original)

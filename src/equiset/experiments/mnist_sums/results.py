@@ -163,6 +163,7 @@ def dropout(material: Material) -> Figure:
         label = f"labels: sd {truth.std():.1f}"
         right.hist(truth, bins=np.arange(-27.5, 28.5, 1), density=True, color="0.85", label=label, zorder=0)
         right.legend(fontsize=6.5, loc="upper right")
+    left.xaxis.get_major_locator().set_params(integer=True)
     left.set(title="Model I, N = 6", xlabel="epoch", ylabel="accuracy (%), training lighter", ylim=(0, 100))
     right.set(title="Predictions on validation sets", xlabel="predicted sum − mean label", ylabel="density")
     name_data(canvas, what_was_measured(runs))
