@@ -20,6 +20,8 @@ class Table:
     """For Markdown and LaTeX: formatted text."""
     caption: str
     notes: tuple[str, ...]
+    latex_columns: str | None = None
+    """Columns of a LaTeX table that breaks across pages, such as `lp{4cm}`; by default it stands on one."""
 
     def write(self, path: Path) -> None:
         """Write the table in the format that the suffix names."""
@@ -38,24 +40,44 @@ class Table:
             partial.write_text(text)
 
     def _latex(self) -> str:
-        """Return a booktabs table with its notes beneath (needs the package booktabs)."""
+        """Return a booktabs table with its notes beneath (needs booktabs, across pages array and longtable too)."""
+        if self.latex_columns:
+            return self._long_latex(self.latex_columns)
         columns = "".join("l" if column == self.shown.columns[0] else "r" for column in self.shown.columns)
-        rows = [" & ".join(map(_escape, row)) + r" \\" for row in self.shown.itertuples(index=False)]
         lines = [
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{_escape(self.caption)}}}",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
-            " & ".join(map(_escape, self.shown.columns)) + r" \\",
+            _latex_row(self.shown.columns),
             r"\midrule",
-            *rows,
+            *map(_latex_row, self.shown.itertuples(index=False)),
             r"\bottomrule",
             r"\end{tabular}",
             *(rf"\par\smallskip\footnotesize {_escape(note)}" for note in self.notes),
             r"\end{table}",
         ]
         return "\n".join(lines) + "\n"
+
+    def _long_latex(self, columns: str) -> str:
+        lines = [
+            rf"{{\footnotesize\begin{{longtable}}{{{columns}}}",
+            rf"\caption{{{_escape(self.caption)}}}\\",
+            r"\toprule",
+            _latex_row(self.shown.columns),
+            r"\midrule\endhead",
+            *map(_latex_row, self.shown.itertuples(index=False)),
+            r"\bottomrule",
+            r"\end{longtable}",
+            *(rf"\par {_escape(note)}" for note in self.notes),
+            r"\par}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _latex_row(cells: tuple | pd.Index) -> str:
+    return " & ".join(map(_escape, cells)) + r" \\"
 
 
 @dataclass(frozen=True)
@@ -92,6 +114,7 @@ def _cells(line: str) -> list[str]:
 _LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", ">": "$>$", "<": "$<$", "~": r"\textasciitilde{}", "–": "--"}
 _LATEX |= {"≈": r"$\approx$", "—": "---", "×": r"$\times$", "^": r"\textasciicircum{}", "−": "$-$", "|": r"\textbar{}"}
 _LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
+_LATEX |= {"λ": r"$\lambda$", "γ": r"$\gamma$", "°": r"$^\circ$"}
 
 
 def _escape(text: object) -> str:
