@@ -31,7 +31,7 @@ rule write_report:
         mem_mb=1000,
         runtime=10,
     params:
-        folder="results/{scale}",
+        folder=lambda wildcards, output: str(Path(output.page).parent),
     message:
         "Writing {output.page}"
     shell:
