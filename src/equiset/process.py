@@ -4,6 +4,7 @@ import ctypes
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable
 
 from equiset.errors import EquisetError
@@ -28,7 +29,11 @@ def keep_freed_memory() -> bool:
 
 
 def run_stage(main: Callable[[list[str] | None], None]) -> None:
-    """Run `main` as a program: log lines to stderr, an `EquisetError` as one line and exit code 1."""
+    """Run `main` as a program: log lines to stderr, an `EquisetError` as one line and exit code 1.
+
+    The last line of a log says what Python and its imports took of the job; `equiset.results.times` adds that up.
+    """
+    started = time.process_time()
     logging.basicConfig(
         level=os.environ.get("EQUISET_LOG", "INFO"),
         format="%(asctime)s %(levelname)s %(message)s",
@@ -39,3 +44,4 @@ def run_stage(main: Callable[[list[str] | None], None]) -> None:
     except EquisetError as error:
         logging.error("%s", error)
         sys.exit(1)
+    logging.info("started in %.2f s, done after %.2f s of processor time", started, time.process_time())

@@ -158,8 +158,8 @@ def shown_files(scale, experiment):
     ]
 
 
-def all_results(scale):
-    """Everything that one `snakemake` makes: claims, tables, figures, and their view in MLflow."""
+def finished_results(scale):
+    """Claims, tables, figures, and their view in MLflow."""
     shown = [
         file for experiment in EXPERIMENTS for file in shown_files(scale, experiment)
     ]
@@ -167,6 +167,17 @@ def all_results(scale):
         f"results/{scale}/{experiment}/tracked.json" for experiment in EXPERIMENTS
     ]
     return claims_files(scale) + shown + tracked
+
+
+def report_sources(wildcards):
+    """The source files whose change must repeat the report."""
+    about = [f"{package}.about" for package in EXPERIMENTS.values()]
+    return sources_of("equiset.stages.report", *about)
+
+
+def experiment_title(wildcards):
+    """What an experiment is called in the report."""
+    return config_at(wildcards.scale).experiment(wildcards.experiment).title
 
 
 def tracking_uri():
@@ -190,4 +201,8 @@ def where_results_are():
             f"  tables   results/{scale}/{experiment}/tables/",
             f"  figures  results/{scale}/{experiment}/figures/",
         ]
-    return "\n".join([*lines, "  runs     make ui   (MLflow, in the browser)"])
+    lines += [
+        "  runs     make ui   (MLflow, in the browser)",
+        f"  report   results/{scale}/report.html   (all of it on one page)",
+    ]
+    return "\n".join(lines)

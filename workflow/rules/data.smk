@@ -11,6 +11,8 @@ rule fetch:
         "results/{scale}/logs/fetch/{dataset}.log",
     benchmark:
         "results/{scale}/benchmarks/fetch/{dataset}.tsv"
+    # Data first: a job that wants all cores, as `prepare` does, would else wait for a training, and the others for it.
+    priority: 2
     conda:
         "../../environment.yml"
     threads: 1
@@ -41,6 +43,7 @@ rule prepare:
         "results/{scale}/logs/prepare/{dataset}.log",
     benchmark:
         "results/{scale}/benchmarks/prepare/{dataset}.tsv"
+    priority: 2
     conda:
         "../../environment.yml"
     threads: 8  # as many as there are, up to eight

@@ -8,8 +8,10 @@ import argparse
 import logging
 from pathlib import Path
 
+from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.files import write_json
 from equiset.process import run_stage
+from equiset.results.notes import experiment_note
 from equiset.results.runs import Run
 from equiset.tracking import Unreachable, open_experiment, open_store
 
@@ -33,6 +35,9 @@ def main(argv: list[str] | None = None) -> None:
             open_store(arguments.uri)
         else:
             tracker = open_experiment(arguments.uri, arguments.experiment)
+            if arguments.experiment in EXPERIMENTS:
+                about = experiment_module(arguments.experiment, "about")
+                tracker.describe(experiment_note(about.QUESTION, about.PAPER))
             for folder in arguments.runs:
                 sent[str(folder)] = tracker.send_run(Run(folder))
             tracker.send_shown(arguments.shown, arguments.scale)
