@@ -13,6 +13,7 @@ from equiset.dependencies import sources_of
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
+from equiset.occupancy import begin_run
 
 # Jobs run the code of this folder with the Python that runs Snakemake, whether or not its environment is active.
 os.environ.update(
@@ -21,6 +22,10 @@ os.environ.update(
     ),
     PYTHONPATH=str(Path("src").resolve()),
 )
+
+# Runs of jobs on other machines read this file, too, and are part of the run that began.
+if workflow.is_main_process and (notice := begin_run()):
+    logger.warning(notice)
 
 
 @cache
