@@ -7,6 +7,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+from equiset import masking
 from equiset.config import analysis_spec, fetch_spec, resolve, run_spec, sets_spec
 from equiset.data import DATASETS
 from equiset.dependencies import sources_of
@@ -147,12 +148,16 @@ def all_results(scale):
 
 
 def tracking_uri():
-    """Where MLflow's view of the runs is kept."""
-    return (
+    """Where MLflow's view of the runs is kept, without passwords: jobs find those in their environment."""
+    uri = (
         config_at().tracking.uri
-        or os.environ.get("MLFLOW_TRACKING_URI")
+        or os.environ.get(masking.VARIABLE)
         or "sqlite:///results/mlflow.db"
     )
+    shown = masking.without_secrets(uri)
+    if shown != uri:
+        os.environ[masking.VARIABLE] = uri
+    return shown
 
 
 def where_results_are():

@@ -17,6 +17,7 @@ from equiset.data.meshes import open_pool
 from equiset.experiments.point_clouds.settings import CloudVariant
 from equiset.files import read_json
 from equiset.nn import SetDropout, SetEncoder, SetNorm, SetPool
+from equiset.parquet import read_parquet
 from equiset.training import Batch, Sums
 
 # Particles that are evaluated at once.
@@ -250,7 +251,7 @@ class Task:
         self.about = read_json(sets / "sets.json")
         self.particles: int = self.about["particles"]
         self.clouds = Clouds(store, device)
-        table = pd.read_parquet(sets / "sets.parquet")
+        table = read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (part["mesh"].to_numpy(), part["label"].to_numpy(dtype=np.int64))
             for split, part in table.groupby("split", observed=False)
