@@ -23,5 +23,9 @@ rule all:
         all_results(config_at().scale),
 
 
+onstart:
+    stop_if_the_disk_is_too_small()
+
+
 onsuccess:
     print(where_results_are())

@@ -8,13 +8,21 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from equiset import masking
-from equiset.config import analysis_spec, fetch_spec, resolve, run_spec, sets_spec
+from equiset.config import (
+    SCALES,
+    analysis_spec,
+    fetch_spec,
+    resolve,
+    run_spec,
+    sets_spec,
+)
 from equiset.data import DATASETS
 from equiset.dependencies import sources_of
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
 from equiset.occupancy import begin_run
+from equiset.space import check_space
 
 # Jobs run the code of this folder with the Python that runs Snakemake, whether or not its environment is active.
 os.environ.update(
@@ -158,6 +166,19 @@ def tracking_uri():
     if shown != uri:
         os.environ[masking.VARIABLE] = uri
     return shown
+
+
+def stop_if_the_disk_is_too_small():
+    """Compare what the jobs to be run will write with the room that there is, before the first one starts."""
+    parts = {}
+    for job in workflow.dag.needrun_jobs():
+        names = {key: job.wildcards_dict.get(key) for key in ("dataset", "experiment")}
+        parts.setdefault(job.wildcards_dict.get("scale"), set()).update(names.values())
+    try:
+        for scale in set(parts) & set(SCALES):
+            check_space(config_at(scale), Path("results") / scale, parts[scale])
+    except EquisetError as error:
+        raise WorkflowError(str(error)) from None
 
 
 def where_results_are():

@@ -126,7 +126,7 @@ class Graph:
         size, degree = near.shape
         shape = (size, size)
         values = np.full(near.size, 1 / max(degree, 1), dtype=np.float32)
-        forward = csr_array((values, near.ravel(), np.arange(0, near.size + 1, max(degree, 1))[: size + 1]), shape)
+        forward = csr_array((values, near.ravel(), degree * np.arange(size + 1)), shape)
         # Columns in order are the rows of the transpose.
         backward = forward.tocsc()
         self.forward, self.backward = (_to_torch(matrix, device) for matrix in (forward, backward))
