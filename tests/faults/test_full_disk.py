@@ -20,6 +20,7 @@ from equiset.experiments import EXPERIMENTS
 from equiset.files import atomic_path, canonical_json
 from tests.workflow.conftest import ROOT, Project
 
+SMALL = {"train": 200, "validation": 20, "test": 20}  # 3 MB
 PARTS = [*DATASETS, *EXPERIMENTS]
 RAW = yaml.safe_load((ROOT / "config.yaml").read_text())
 
@@ -60,7 +61,7 @@ def test_a_run_starts_only_with_enough_room_and_goes_on_when_it_is_made(small_di
 
 def test_a_disk_that_fills_up_stops_the_job_in_one_line(small_disk):
     folder, enlarge = small_disk
-    spec = canonical_json({"dataset": "celeba", "settings": {"source": "twin", "twin": {"train": 200}}})
+    spec = canonical_json({"dataset": "celeba", "settings": {"source": "twin", "twin": SMALL}})
     command = [sys.executable, "-m", "equiset.stages.fetch", "--spec", spec, "--cache", str(folder / "cache")]
     command += ["--output", str(folder / "manifest.json")]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
