@@ -12,8 +12,9 @@ NOT_COMPARED = {
     "benchmarks/*": "seconds and memory of each job",
     "*/checkpoints/*": "hold the seconds of each epoch; superseded by the weights",
     "*/tracked.json": "ids that MLflow draws",
-    "*timing*": "measurements of time",
-    "report*": "shows the runs' durations",
+    "laws/time_*": "processor time",
+    "claims/*": "quotes those times; all else in it is in files that are compared",
+    "report*": "shows how long the runs took",
 }
 _STORY = ("started", "ended", "epoch_seconds", "peak_memory_mb")
 

@@ -4,6 +4,7 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 
@@ -12,6 +13,7 @@ from equiset.config import (
     SCALES,
     analysis_spec,
     fetch_spec,
+    laws_spec,
     resolve,
     run_spec,
     sets_spec,
@@ -21,6 +23,7 @@ from equiset.dependencies import sources_of
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
+from equiset.laws.settings import Laws
 from equiset.occupancy import begin_run
 from equiset.space import check_space
 
@@ -129,6 +132,24 @@ def run_files(wildcards):
     return [f"{folder}/{name}" for folder in run_folders(wildcards) for name in names]
 
 
+def of_all_experiments(files_of, wildcards):
+    """What a helper of this file returns for one experiment, for all of them."""
+    return [
+        file
+        for experiment in EXPERIMENTS
+        for file in files_of(
+            SimpleNamespace(scale=wildcards.scale, experiment=experiment)
+        )
+    ]
+
+
+def claims_files(scale):
+    """The verdicts on the paper's claims."""
+    return [
+        f"results/{scale}/claims/claims.{kind}" for kind in ("csv", "md", "tex", "html")
+    ]
+
+
 def shown_files(scale, experiment):
     """The tables and figures of an experiment."""
     settings = config_at(scale).experiment(experiment)
@@ -146,13 +167,14 @@ def shown_files(scale, experiment):
 
 
 def all_results(scale):
-    """Everything that one `snakemake` makes: tables, figures, and their view in MLflow."""
+    """Everything that one `snakemake` makes: claims, tables, figures, and their view in MLflow."""
     shown = [
         file for experiment in EXPERIMENTS for file in shown_files(scale, experiment)
     ]
-    return shown + [
+    tracked = [
         f"results/{scale}/{experiment}/tracked.json" for experiment in EXPERIMENTS
     ]
+    return claims_files(scale) + shown + tracked
 
 
 def tracking_uri():
@@ -184,7 +206,10 @@ def stop_if_the_disk_is_too_small():
 def where_results_are():
     """What a user wants to know at the end."""
     scale = config_at().scale
-    lines = [f"Results at scale '{scale}':"]
+    lines = [
+        f"Results at scale '{scale}':",
+        f"  claims   results/{scale}/claims/claims.html",
+    ]
     for experiment in EXPERIMENTS:
         lines += [
             f"  tables   results/{scale}/{experiment}/tables/",
