@@ -16,7 +16,7 @@ NOT_COMPARED = {
     "claims/*": "quotes those times; all else in it is in files that are compared",
     "report*": "shows how long the runs took",
 }
-_STORY = ("started", "ended", "epoch_seconds", "peak_memory_mb")
+_STORY = ("started", "ended", "epoch_seconds", "peak_memory_mb", "path", "work")
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -30,7 +30,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def _without_story(value: Any) -> Any:
-    """Return a run's JSON without its times, and without where the raw files were."""
+    """Return JSON without the times of a run, and without the places of raw files."""
     if not isinstance(value, dict):
         return value
     return {key: _without_story(item) for key, item in value.items() if key not in _STORY}

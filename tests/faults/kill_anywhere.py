@@ -3,7 +3,8 @@
 `python -m tests.faults.kill_anywhere [--kills 30] [--seed 0] [--folder F]`. A run of all four experiments at scale
 `smoke` is killed with SIGKILL, all its processes at once, at moments that a seed decides, and started again by the same
 command every time. The moments are counted in processor time, so that a busy machine changes nothing. A run that ends
-before all kills are spent is compared, and the next one begins in a new folder.
+before all kills are spent is compared, and the next one begins in a new folder. With a folder in which this was begun
+before, the untouched run is taken from there.
 """
 
 import argparse
@@ -25,6 +26,15 @@ from tests.workflow.conftest import Project
 SMALLER = "experiments={mnist_sums: {seeds: [0], run: [IV-N3]}}"
 LONGEST_S = 20.0  # of processor time between start and kill: reading the workflow takes a fifth of it
 PATIENCE_S = 3600.0
+
+
+def project_in(folder: Path) -> Project:
+    """Return a copy of the project, new or as it was left."""
+    if not folder.exists():
+        return Project(folder)
+    project = Project.__new__(Project)
+    project.folder = folder
+    return project
 
 
 def command(cores: int) -> list[str]:
@@ -79,13 +89,13 @@ def kill_anywhere(folder: Path, kills: int, seed: int, cores: int = 2) -> str:
     def failed(what: str) -> AssertionError:
         return AssertionError(f"{what}; see {log}\n" + log.read_text(errors="replace")[-3000:])
 
-    whole = Project(folder / "whole")
+    whole = project_in(folder / "whole")
     if finish_or_kill(start(whole, log, cores), float("inf")) != 0:
         raise failed("the run that nobody kills has failed")
     expected = contents(whole.folder / "results" / "smoke")
-    spent = runs = 0
+    spent, runs = 0, len(list(folder.glob("killed*")))
     while spent < kills:
-        project = Project(folder / f"killed{runs}")
+        project = project_in(folder / f"killed{runs}")
         runs += 1
         while True:
             # Another number of cores, too: it changes the order of the jobs and the processes that prepare data.
@@ -110,10 +120,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.kill_anywhere")
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", type=Path, help="a new folder to work in, which stays")
+    parser.add_argument("--folder", type=Path, help="a folder to work in, which stays")
     options = parser.parse_args()
     if options.folder:
-        options.folder.mkdir(parents=True)
+        options.folder.mkdir(parents=True, exist_ok=True)
         print(kill_anywhere(options.folder, options.kills, options.seed))
         return
     with tempfile.TemporaryDirectory(prefix="equiset-kills-") as folder:
