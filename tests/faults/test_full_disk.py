@@ -43,6 +43,7 @@ def small_disk(tmp_path):
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
+@pytest.mark.slow_fault
 def test_a_run_starts_only_with_enough_room_and_goes_on_when_it_is_made(small_disk):
     folder, enlarge = small_disk
     project = Project(folder / "project")

@@ -29,6 +29,7 @@ def wait_for(condition, process, seconds=120):
         time.sleep(0.01)
 
 
+@pytest.mark.slow_fault
 def test_a_stale_lock_needs_no_hand_and_a_living_one_holds(project):
     locks = project.folder / ".snakemake" / "locks"
     log = project.folder / "results/smoke/logs/fetch/celeba.log"

@@ -28,6 +28,7 @@ def arguments_for(runs, output, name="mnist_sums"):
     return ["--experiment", name, "--scale", "demo", "--runs", *map(str, runs), "--output", str(output)]
 
 
+@pytest.mark.slow_fault
 def test_a_process_killed_while_it_makes_the_database_leaves_none(tmp_path, monkeypatch):
     """Half of MLflow's tables would be a database that nobody can open."""
     program = (
@@ -43,6 +44,7 @@ def test_a_process_killed_while_it_makes_the_database_leaves_none(tmp_path, monk
     assert open_store(address).search_experiments(max_results=1)
 
 
+@pytest.mark.slow_fault
 def test_a_database_deleted_between_two_runs_is_made_anew(uri, tmp_path):
     runs = [write_run(tmp_path, seed=seed) for seed in range(2)]
     before = {path: path.read_bytes() for run in runs for path in run.iterdir()}
