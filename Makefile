@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 SCALE ?= demo
 PORT ?= 5000
 
-.PHONY: help install results bench reference test lint format ui track lock schema clean
+.PHONY: help install results bench reference test test-faults fuzz audit lint format ui track lock schema clean
 
 help:  ## List the commands
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 install: $(VENV)/installed  ## Create .venv with the locked versions
 
@@ -29,6 +29,21 @@ bench: install  ## Measure speed and memory against rivals, about ten minutes: r
 
 test: install  ## Run the tests, offline
 	$(BIN)/python -m pytest
+
+test-faults: install  ## Run the whole fault suite: kills, full disks, servers that go away (half an hour)
+	$(BIN)/python -m pytest --numprocesses 0 -m "slow_fault or not slow_fault" tests/faults
+
+fuzz: install  ## Fuzz our own readers, ten minutes of processor time each
+	$(PYTHON) -m venv --system-site-packages $(VENV)/fuzz
+	$(VENV)/fuzz/bin/pip install --quiet --disable-pip-version-check atheris==3.0.0
+	PYTHONPATH=src:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+		$(VENV)/fuzz/bin/python -m tests.faults.fuzz
+
+audit: install  ## Look the locked versions up in the database of known vulnerabilities (needs the network)
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/pip install --quiet --disable-pip-version-check pip-audit==2.10.1
+	$(VENV)/audit/bin/pip-audit --disable-pip --no-deps --requirement requirements.lock
+	$(VENV)/audit/bin/pip-audit --disable-pip --no-deps --requirement requirements-torch.txt
 
 lint: install  ## Check the style of code and workflow
 	$(BIN)/ruff check .

@@ -20,7 +20,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, ViewType
 from mlflow.exceptions import MlflowException
 
-from equiset.files import digest
+from equiset.files import atomic_path, digest
 from equiset.results.notes import run_note, superseded_note
 from equiset.results.palette import BLACK, GREY, MODELS
 from equiset.results.runs import Run, kind_of_data
@@ -114,18 +114,28 @@ class Tracker:
 def open_store(uri: str) -> MlflowClient:
     """Open a tracking store; a new SQLite file gets its tables here."""
     with _alone(uri):
+        database = _database(uri)
+        if database and not database.exists():
+            # A process that is killed between two of the many tables must not leave a database that none can open.
+            with atomic_path(database) as partial:
+                MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
         client = MlflowClient(tracking_uri=uri)
         client.search_experiments(max_results=1)
     return client
 
 
+def _database(uri: str) -> Path | None:
+    """Return the file of a local database; None if the runs are kept elsewhere."""
+    return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
+
+
 @contextmanager
 def _alone(uri: str) -> Iterator[None]:
     """Let one process at a time open a local database: several that create its tables together break it."""
-    if not uri.startswith("sqlite:///"):
+    database = _database(uri)
+    if database is None:
         yield
         return
-    database = Path(uri.removeprefix("sqlite:///"))
     database.parent.mkdir(parents=True, exist_ok=True)
     with database.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
@@ -138,9 +148,9 @@ def open_experiment(uri: str, name: str) -> Tracker:
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         # Beside a local database the artifacts stay in the project; a server keeps its own.
-        local = uri.startswith("sqlite:///")
-        folder = Path(uri.removeprefix("sqlite:///")).resolve().parent / "mlflow-artifacts" / name
-        experiment_id = client.create_experiment(name, folder.as_uri() if local else None)
+        database = _database(uri)
+        folder = database and database.resolve().parent / "mlflow-artifacts" / name
+        experiment_id = client.create_experiment(name, folder and folder.as_uri())
         experiment = client.get_experiment(experiment_id)
     return Tracker(client, experiment)
 

@@ -8,7 +8,9 @@ from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 
+from equiset import masking
 from equiset.config import (
+    SCALES,
     analysis_spec,
     fetch_spec,
     laws_spec,
@@ -22,6 +24,8 @@ from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
 from equiset.laws.settings import Laws
+from equiset.occupancy import begin_run
+from equiset.space import check_space
 
 # Jobs run the code of this folder with the Python that runs Snakemake, whether or not its environment is active.
 os.environ.update(
@@ -30,6 +34,10 @@ os.environ.update(
     ),
     PYTHONPATH=str(Path("src").resolve()),
 )
+
+# Runs of jobs on other machines read this file, too, and are part of the run that began.
+if workflow.is_main_process and (notice := begin_run()):
+    logger.warning(notice)
 
 
 @cache
@@ -181,12 +189,29 @@ def experiment_title(wildcards):
 
 
 def tracking_uri():
-    """Where MLflow's view of the runs is kept."""
-    return (
+    """Where MLflow's view of the runs is kept, without passwords: jobs find those in their environment."""
+    uri = (
         config_at().tracking.uri
-        or os.environ.get("MLFLOW_TRACKING_URI")
+        or os.environ.get(masking.VARIABLE)
         or "sqlite:///results/mlflow.db"
     )
+    shown = masking.without_secrets(uri)
+    if shown != uri:
+        os.environ[masking.VARIABLE] = uri
+    return shown
+
+
+def stop_if_the_disk_is_too_small():
+    """Compare what the jobs to be run will write with the room that there is, before the first one starts."""
+    parts = {}
+    for job in workflow.dag.needrun_jobs():
+        names = {key: job.wildcards_dict.get(key) for key in ("dataset", "experiment")}
+        parts.setdefault(job.wildcards_dict.get("scale"), set()).update(names.values())
+    try:
+        for scale in set(parts) & set(SCALES):
+            check_space(config_at(scale), Path("results") / scale, parts[scale])
+    except EquisetError as error:
+        raise WorkflowError(str(error)) from None
 
 
 def where_results_are():

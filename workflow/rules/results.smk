@@ -25,7 +25,7 @@ rule tabulate:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2000,
         runtime=10,
     params:
         folders=run_folders,

@@ -19,7 +19,7 @@ rule train:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=2000,
+        mem_mb=4000,
         runtime=2880,
         gpu=gpus,
     params:

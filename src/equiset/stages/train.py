@@ -69,7 +69,7 @@ def main(argv: list[str] | None = None) -> None:
             "keeps_freed_memory": kept,
             "git_commit": provenance.git_commit(),
             "versions": provenance.versions(),
-            "machine": provenance.machine(),
+            "machine": provenance.machine() | {"instructions": torch.backends.cpu.get_cpu_capability()},
         },
     )
 

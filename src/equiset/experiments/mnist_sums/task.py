@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from equiset.experiments.mnist_sums.settings import MnistVariant
 from equiset.files import read_json
 from equiset.nn import SetDropout, SetLayer, SetPool
+from equiset.parquet import read_parquet
 from equiset.training import Batch, Sums
 
 SIDE = 28
@@ -119,7 +120,7 @@ class Task:
         self.shift, self.scale = 0.0, 255.0
         if settings.pixels == "standardised":  # by the training images alone
             self.shift, self.scale = _mean_and_sd(images[: read_json(store / "store.json")["train"]])
-        table = pd.read_parquet(sets / "sets.parquet")
+        table = read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (
                 torch.from_numpy(np.stack(part["members"].to_numpy())).long().to(device),

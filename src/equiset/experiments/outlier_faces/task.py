@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from equiset.errors import EquisetError
 from equiset.experiments.outlier_faces.settings import FaceVariant
 from equiset.nn import SetDropout, SetLayer, SetPool
+from equiset.parquet import read_parquet
 from equiset.training import Batch, Sums
 
 SIDE = 64
@@ -114,7 +115,7 @@ class Task:
         self.images = np.load(store / "images.npy", mmap_mode="r")
         if self.images.shape[1:] != (SIDE, SIDE, 3):
             raise EquisetError(f"{store / 'images.npy'} holds no {SIDE}x{SIDE} images: prepare the data anew")
-        table = self.table = pd.read_parquet(sets / "sets.parquet")
+        table = self.table = read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (np.stack(part["members"].to_numpy()), np.stack(part["outlier"].to_numpy()))
             for split, part in table.groupby("split", observed=True)
