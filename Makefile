@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 SCALE ?= demo
 PORT ?= 5000
 
-.PHONY: help install results test lint format ui track lock schema clean
+.PHONY: help install install-cluster results test test-cluster lint format ui track lock schema clean
 
 help:  ## List the commands
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 install: $(VENV)/installed  ## Create .venv with the locked versions
 
@@ -21,11 +21,20 @@ $(VENV)/installed: requirements.lock requirements-torch.txt pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
+install-cluster: $(VENV)/installed-cluster  ## Add what a cluster needs: Snakemake's executors, PostgreSQL's driver
+
+$(VENV)/installed-cluster: requirements-cluster.lock $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-cluster.lock
+	touch $@
+
 results: install  ## Run the whole workflow (SCALE=smoke|demo|paper)
 	$(BIN)/snakemake --cores all --config scale=$(SCALE)
 
 test: install  ## Run the tests, offline
 	$(BIN)/python -m pytest
+
+test-cluster: install-cluster  ## Run the tests with real engines: Slurm, PostgreSQL, MLflow's server (minutes)
+	$(BIN)/python -m pytest tests/cluster --numprocesses 0 --capture no -rs
 
 lint: install  ## Check the style of code and workflow
 	$(BIN)/ruff check .
@@ -38,8 +47,8 @@ format: install  ## Bring code and workflow into style
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow
 
-ui: install  ## Look at the runs in MLflow, on this machine only: http://127.0.0.1:$(PORT)
-	$(BIN)/mlflow ui --host 127.0.0.1 --port $(PORT) --backend-store-uri sqlite:///results/mlflow.db
+ui: install  ## Look at the runs in MLflow: on this machine, http://127.0.0.1:$(PORT), or say where their server is
+	$(BIN)/python -m equiset.ui --port $(PORT)
 
 track: install  ## Send the runs to MLflow again, for instance after its server was away
 	$(BIN)/snakemake --cores all --config scale=$(SCALE) --forcerun create_tracking_database track
@@ -53,6 +62,9 @@ docs/rulegraph.svg: Snakefile $(wildcard workflow/rules/*.smk)  # needs graphviz
 lock:  ## Resolve the versions anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 		--extra workflow --extra dev --group torch-needs --custom-compile-command 'make lock' --output-file requirements.lock
+	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
+		--extra cluster --constraint requirements.lock --custom-compile-command 'make lock' \
+		--output-file requirements-cluster.lock
 	$(MAKE) environment.yml
 
 environment.yml: requirements.lock requirements-torch.txt

@@ -1,10 +1,11 @@
 """MLflow's view of the runs. The only module that imports mlflow; everything it shows comes from files."""
 
 import fcntl
+import getpass
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -54,6 +55,7 @@ class Tracker:
             "equiset.run_digest": content,
             "equiset.data": "real" if info["sets"]["real"] else "stand-in",
             "equiset.git_commit": info["git_commit"] or "unknown",
+            "mlflow.user": _user(),
         }
         started, ended = _milliseconds(info["started"]), _milliseconds(info["ended"])
         created = self.client.create_run(self.experiment.experiment_id, started, tags, name)
@@ -66,24 +68,50 @@ class Tracker:
         for first in range(0, len(metrics), _BATCH):
             self.client.log_batch(run_id, metrics=metrics[first : first + _BATCH])
         self.client.log_artifact(run_id, str(run.folder / "run.json"))
+        self._replace(known, run_id)
         self.client.set_terminated(run_id, "FINISHED", ended)
-        for other in known:
-            self.client.set_tag(other.info.run_id, "equiset.superseded_by", run_id)
-        return run_id
+        return self._only_copy(name, tags)
 
     def send_shown(self, files: list[Path], scale: str) -> str:
         """Send the tables and figures, as artifacts of a run of their own."""
         content = ",".join(f"{path.name}:{digest(path)[:12]}" for path in files)
-        for other in self._runs_named("tables and figures", scale):
-            if other.data.tags.get("equiset.run_digest") == content:
+        name = "tables and figures"
+        known = self._runs_named(name, scale)
+        for other in known:
+            if other.data.tags.get("equiset.run_digest") == content and other.info.status == "FINISHED":
                 return other.info.run_id
-            self.client.delete_run(other.info.run_id)
-        tags = {"equiset.scale": scale, "equiset.run_digest": content}
-        created = self.client.create_run(self.experiment.experiment_id, tags=tags, run_name="tables and figures")
+        tags = {"equiset.scale": scale, "equiset.run_digest": content, "mlflow.user": _user()}
+        created = self.client.create_run(self.experiment.experiment_id, tags=tags, run_name=name)
         for path in files:
             self.client.log_artifact(created.info.run_id, str(path), path.parent.name)
+        replaced = self._replace(known, created.info.run_id)
         self.client.set_terminated(created.info.run_id)
-        return created.info.run_id
+        for other in replaced:
+            if other.info.status == "FINISHED":  # else it may be just arriving
+                self.client.delete_run(other.info.run_id)
+        return self._only_copy(name, tags)
+
+    def _replace(self, known: list[Any], run_id: str) -> list[Any]:
+        """Mark what this user sent before as superseded; on a shared server nobody replaces the runs of others."""
+        mine = [run for run in known if run.data.tags.get("mlflow.user", _user()) == _user()]
+        for other in mine:
+            self.client.set_tag(other.info.run_id, "equiset.superseded_by", run_id)
+        return mine
+
+    def _only_copy(self, name: str, tags: dict[str, str]) -> str:
+        """Leave one of several equal runs that were sent at the same time: the same one, whoever comes last."""
+        equal = [
+            other
+            for other in self._runs_named(name, tags["equiset.scale"])
+            if other.data.tags.get("equiset.run_digest") == tags["equiset.run_digest"]
+            and other.info.status == "FINISHED"
+        ]
+        kept, *others = sorted(equal, key=lambda run: run.info.run_id)
+        for other in others:
+            self.client.delete_run(other.info.run_id)
+        with suppress(MlflowException):  # no such tag: nobody saw it arriving, or another sender removed the tag
+            self.client.delete_tag(kept.info.run_id, "equiset.superseded_by")
+        return kept.info.run_id
 
     def _runs_named(self, name: str, scale: str) -> list[Any]:
         query = f"attributes.run_name = '{name}' and tags.`equiset.scale` = '{scale}'"
@@ -119,9 +147,21 @@ def open_experiment(uri: str, name: str) -> Tracker:
         # Beside a local database the artifacts stay in the project; a server keeps its own.
         local = uri.startswith("sqlite:///")
         folder = Path(uri.removeprefix("sqlite:///")).resolve().parent / "mlflow-artifacts" / name
-        experiment_id = client.create_experiment(name, folder.as_uri() if local else None)
-        experiment = client.get_experiment(experiment_id)
+        try:
+            client.create_experiment(name, folder.as_uri() if local else None)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":  # somebody else was faster
+                raise
+        experiment = client.get_experiment_by_name(name)
     return Tracker(client, experiment)
+
+
+def _user() -> str:
+    """Return whose runs these are, as MLflow shows it."""
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):  # a container without user names
+        return "unknown"
 
 
 def _milliseconds(time: str) -> int:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+from equiset import dependencies
 from equiset.config import analysis_spec, fetch_spec, resolve, run_spec, sets_spec
 from equiset.data import DATASETS
-from equiset.dependencies import sources_of
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
@@ -43,6 +43,11 @@ wildcard_constraints:
     variant="[A-Za-z0-9_-]+",
     seed="[0-9]+",
     item="[a-z0-9_]+",
+
+
+def sources_of(*modules):
+    """The source files of some modules: part of the project, even when the results go to a storage."""
+    return [local(file) for file in dependencies.sources_of(*modules)]
 
 
 def data_sources(stage):
@@ -98,6 +103,11 @@ def analysed_folders(wildcards):
     return run_folders(wildcards, experiment.analyses[wildcards.item])
 
 
+def folders_of(files):
+    """The folders of some files where a job finds them: below `results`, or a storage's copies."""
+    return list(dict.fromkeys(str(Path(file).parent) for file in files))
+
+
 def analysis_files(wildcards):
     """The analyses of an experiment whose variants run at this scale."""
     analyses = config_at(wildcards.scale).experiment(wildcards.experiment).analyses
@@ -143,11 +153,7 @@ def all_results(scale):
 
 def tracking_uri():
     """Where MLflow's view of the runs is kept."""
-    return (
-        config_at().tracking.uri
-        or os.environ.get("MLFLOW_TRACKING_URI")
-        or "sqlite:///results/mlflow.db"
-    )
+    return config_at().tracking.address()
 
 
 def where_results_are():

@@ -61,7 +61,7 @@ rule analyse:
                 config_at(wildcards.scale), wildcards.experiment, wildcards.item
             )
         ),
-        folders=analysed_folders,
+        folders=lambda wildcards, input: folders_of(input.runs),
     message:
         "Analysing {wildcards.item} of {wildcards.experiment}"
     shell:

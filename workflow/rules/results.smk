@@ -21,7 +21,7 @@ rule tabulate:
         mem_mb=1000,
         runtime=10,
     params:
-        folders=run_folders,
+        folders=lambda wildcards, input: folders_of(input.runs),
     message:
         "Writing {output[0]}"
     shell:

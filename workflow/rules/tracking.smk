@@ -12,6 +12,7 @@ rule create_tracking_database:
         "results/mlflow.log",
     benchmark:
         "results/mlflow.tsv"
+    localrule: True  # on a cluster: one machine writes to the database file, and only it must reach the server
     conda:
         "../../environment.yml"
     threads: 1
@@ -39,6 +40,7 @@ rule track:
         "results/{scale}/logs/track/{experiment}.log",
     benchmark:
         "results/{scale}/benchmarks/track/{experiment}.tsv"
+    localrule: True
     conda:
         "../../environment.yml"
     threads: 1
@@ -47,7 +49,7 @@ rule track:
         runtime=60,
     params:
         uri=tracking_uri(),
-        folders=run_folders,
+        folders=lambda wildcards, input: folders_of(input.runs),
     message:
         "Sending the runs of {wildcards.experiment} to MLflow"
     shell:
