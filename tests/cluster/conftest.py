@@ -26,7 +26,7 @@ class SmallProject(Project):
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen:
         """Start Snakemake; what it says goes to snakemake.log."""
-        command = [sys.executable, "-m", "snakemake", *arguments, "--config", "scale=smoke"]
+        command = [sys.executable, "-m", "snakemake", "--config", "scale=smoke", *arguments]
         inherited = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
         with (self.folder / "snakemake.log").open("w") as log:
             return subprocess.Popen(
