@@ -38,7 +38,7 @@ SelectTypeParameters=CR_Core_Memory
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 MpiDefault=none
-MinJobAge=300
+MinJobAge=7200
 KillWait=2
 SlurmdParameters=config_overrides
 NodeName={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=32000 State=UNKNOWN
@@ -108,7 +108,7 @@ class Slurm:
         return done.stdout.strip() if done.returncode == 0 else ""
 
     def jobs(self) -> list[dict[str, str]]:
-        """Return the jobs of the last five minutes: number, rule with wildcards, state, seconds, node."""
+        """Return the jobs that Slurm remembers: number, rule with wildcards, state, seconds, node."""
         keys = ("id", "rule", "state", "time", "node")
         lines = self.ask("squeue", "--states=all", "--noheader", "--sort=i", "--format=%i|%k|%T|%M|%N").splitlines()
         return [dict(zip(keys, line.split("|"), strict=True)) for line in lines]

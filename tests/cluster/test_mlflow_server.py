@@ -31,7 +31,7 @@ def client(server):
 
 
 @pytest.fixture(scope="module")
-def sent(local, server):
+def sent(server, local):
     """A project that was run without the server and learned of it afterwards, by one setting."""
     process = local.start("--cores", "2", f"{EXPERIMENT}/tracked.json", MLFLOW_TRACKING_URI=server)
     assert process.wait(600) == 0, local.log
@@ -58,7 +58,7 @@ def end(process):
 
 
 @pytest.fixture
-def copies(local, tmp_path):
+def copies(server, local, tmp_path):
     """Three runs and the tables, in a folder that a test may change."""
     for seed in range(3):
         run = tmp_path / f"runs/IV-N3/seed{seed}"
