@@ -31,7 +31,8 @@ rule track:
     """Send the runs of an experiment to MLflow, with its tables and figures."""
     input:
         code=sources_of("equiset.stages.track"),
-        database=ancient(rules.create_tracking_database.output.flag),
+        # Not ancient(): a new address must send the runs at once, and Snakemake looks no further behind such a file.
+        database=rules.create_tracking_database.output.flag,
         runs=run_files,
         shown=lambda wildcards: shown_files(wildcards.scale, wildcards.experiment),
     output:
