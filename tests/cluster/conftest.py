@@ -54,8 +54,6 @@ def local(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    if reason := slurm.missing():
-        pytest.skip(reason)
     one = slurm.Slurm(tmp_path_factory.mktemp("slurm"))
     try:
         one.start()

@@ -13,13 +13,13 @@ from equiset.files import digest, read_json, write_json
 from . import servers
 from .conftest import EXPERIMENT, RUN
 
+pytestmark = pytest.mark.skipif(servers.missing() is not None, reason=str(servers.missing()))
+
 FOUND = "attributes.status = 'FINISHED'"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    if reason := servers.missing():
-        pytest.skip(reason)
     folder = tmp_path_factory.mktemp("mlflow_server")
     with servers.postgres() as database, servers.mlflow_server(database, folder / "artifacts", folder / "log") as uri:
         yield uri

@@ -9,9 +9,13 @@ import pytest
 
 from equiset.files import digest
 
+from . import slurm
 from .conftest import EXPERIMENT, RUN, SmallProject, needs_plugin
 
-pytestmark = needs_plugin("slurm")
+pytestmark = [
+    pytest.mark.skipif(slurm.missing() is not None, reason=str(slurm.missing())),
+    needs_plugin("slurm"),
+]
 
 LIMIT_S = 1500
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from importlib.util import find_spec
 
 import pytest
 
@@ -12,13 +11,12 @@ from .conftest import EXPERIMENT, RUN, SmallProject, needs_plugin
 from .slurm import free_port, wait_until
 
 boto3 = pytest.importorskip("boto3", reason="no client of S3: pip install snakemake-storage-plugin-s3")
+pytest.importorskip("moto", reason="no stand-in for S3: pip install 'moto[server]'")
 
 
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory):
     """A stand-in for S3 on loopback, with the bucket of the profile, and the settings that lead to it."""
-    if find_spec("moto") is None:
-        pytest.skip("no stand-in for S3: pip install 'moto[server]'")
     address = f"http://127.0.0.1:{(port := free_port())}"
     log = tmp_path_factory.mktemp("moto") / "log"
     with log.open("w") as out:
