@@ -62,6 +62,7 @@ rule analyse:
             )
         ),
         folders=lambda wildcards, input: folders_of(input.runs),
+        order=analysed_folders,  # a new order in the config is a change, and inputs have none
     message:
         "Analysing {wildcards.item} of {wildcards.experiment}"
     shell:

@@ -22,6 +22,7 @@ rule tabulate:
         runtime=10,
     params:
         folders=lambda wildcards, input: folders_of(input.runs),
+        order=run_folders,  # a new order in the config is a change, and inputs have none
     message:
         "Writing {output[0]}"
     shell:
