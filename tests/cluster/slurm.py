@@ -15,6 +15,7 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scance
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
 # CPUs and memory as a cluster's node has them, so that the profile is tested as it stands; no memory is reserved.
+# The GPU is a stand-in: Slurm grants it, nothing computes on it.
 CONFIGURATION = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -40,8 +41,9 @@ JobAcctGatherType=jobacct_gather/none
 MpiDefault=none
 MinJobAge=7200
 KillWait=2
+GresTypes=gpu
 SlurmdParameters=config_overrides
-NodeName={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=32000 State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 CPUs=8 RealMemory=32000 Gres=gpu:1 State=UNKNOWN
 PartitionName=test Nodes={host} Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -77,6 +79,7 @@ class Slurm:
         names = {"host": socket.gethostname().split(".")[0], "folder": folder}
         ports = {"controller_port": free_port(), "node_port": free_port()}
         (folder / "slurm.conf").write_text(CONFIGURATION.format(**names, **ports))
+        (folder / "gres.conf").write_text("Name=gpu Count=1 File=/dev/null\n")
         # The executor takes SLURM_CONF from the environment of job steps; elsewhere the file is in /etc.
         srun = folder / "bin" / "srun"
         real = shutil.which("srun", path=SEARCH_PATH)
@@ -112,6 +115,9 @@ class Slurm:
         keys = ("id", "rule", "state", "time", "node")
         lines = self.ask("squeue", "--states=all", "--noheader", "--sort=i", "--format=%i|%k|%T|%M|%N").splitlines()
         return [dict(zip(keys, line.split("|"), strict=True)) for line in lines]
+
+    def has_gpu(self, job: str) -> bool:
+        return "TresPerJob=gres:gpu:1" in self.ask("scontrol", "show", "job", job)
 
     def launched(self) -> set[str]:
         """Return the numbers of the jobs that slurmd says to have started."""

@@ -6,9 +6,11 @@ import time
 
 import pandas as pd
 import pytest
+import yaml
 
 from equiset.files import digest
 
+from ..workflow.conftest import ROOT
 from . import slurm
 from .conftest import EXPERIMENT, RUN, SmallProject, needs_plugin
 
@@ -24,7 +26,10 @@ LIMIT_S = 1500
 def finished(cluster, tmp_path_factory):
     """A project whose training was cancelled in its middle on the cluster, and which finished all the same."""
     project = SmallProject(tmp_path_factory.mktemp("slurm_run") / "project")
-    arguments = ["--profile", "profiles/slurm", "--slurm-init-seconds-before-status-checks", "3"]
+    profile = yaml.safe_load((ROOT / "profiles/slurm/profile.yaml").read_text())
+    profile["set-resources"]["train"]["gpu"] = 1  # as `device: cuda` would ask for, which needs a real one
+    (project.folder / "profile.yaml").write_text(yaml.safe_dump(profile))
+    arguments = ["--profile", "profile.yaml", "--slurm-init-seconds-before-status-checks", "3"]
     process = project.start(*arguments, f"{EXPERIMENT}/tracked.json", **cluster.environment)
     try:
         project.cancelled = _cancel_training(cluster, project, process)
@@ -35,7 +40,9 @@ def finished(cluster, tmp_path_factory):
     project.jobs, project.launched = cluster.jobs(), cluster.launched()
     print("\nslurmd ran:")
     for job in project.jobs:
-        print(f"  job {job['id']:>3}  {job['state']:<10} {job['time']:>6}  on {job['node']}  {job['rule']}")
+        job["gpu"] = cluster.has_gpu(job["id"])
+        where = f"on {job['node']}{' with a GPU' if job['gpu'] else ''}"
+        print(f"  job {job['id']:>3}  {job['state']:<10} {job['time']:>6}  {job['rule']} {where}")
     return project
 
 
@@ -56,6 +63,10 @@ def test_every_heavy_job_was_started_by_slurmd(finished):
     submitted = dict(re.findall(r"SLURM jobid (\d+) \(log: \S*/rule_([a-z_]+)/", finished.log))
     assert set(submitted.values()) == {"fetch", "prepare", "make_sets", "train", "evaluate", "tabulate", "plot"}
     assert set(submitted) == finished.launched
+
+
+def test_slurm_gave_a_gpu_to_the_training_alone(finished):
+    assert {job["rule"].split("_wildcards")[0] for job in finished.jobs if job["gpu"]} == {"rule_train"}
 
 
 def test_the_cancelled_training_was_sent_again_and_went_on_from_its_checkpoint(finished):
