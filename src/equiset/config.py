@@ -6,6 +6,7 @@ hears of a wrong key or value is the key's full name.
 """
 
 import json
+import os
 from typing import Any, Literal, get_args
 
 from pydantic import Field, create_model
@@ -26,6 +27,9 @@ class Tracking(Settings):
 
     uri: str | None = None
     """Tracking server or database. Empty: the environment's MLFLOW_TRACKING_URI, else `results/mlflow.db`."""
+
+    def address(self) -> str:
+        return self.uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///results/mlflow.db"
 
 
 class _Config(Settings):

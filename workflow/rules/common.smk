@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 
-from equiset import masking
+from equiset import dependencies, masking
 from equiset.config import (
     SCALES,
     analysis_spec,
@@ -19,7 +19,6 @@ from equiset.config import (
     sets_spec,
 )
 from equiset.data import DATASETS
-from equiset.dependencies import sources_of
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
@@ -60,6 +59,11 @@ wildcard_constraints:
     variant="[A-Za-z0-9_-]+",
     seed="[0-9]+",
     item="[a-z0-9_]+",
+
+
+def sources_of(*modules):
+    """The source files of some modules: part of the project, even when the results go to a storage."""
+    return [local(file) for file in dependencies.sources_of(*modules)]
 
 
 def data_sources(stage):
@@ -113,6 +117,11 @@ def analysed_folders(wildcards):
     """The folders of the runs that an analysis needs."""
     experiment = config_at(wildcards.scale).experiment(wildcards.experiment)
     return run_folders(wildcards, experiment.analyses[wildcards.item])
+
+
+def folders_of(files):
+    """The folders of some files where a job finds them: below `results`, or a storage's copies."""
+    return list(dict.fromkeys(str(Path(file).parent) for file in files))
 
 
 def analysis_files(wildcards):
@@ -190,11 +199,7 @@ def experiment_title(wildcards):
 
 def tracking_uri():
     """Where MLflow's view of the runs is kept, without passwords: jobs find those in their environment."""
-    uri = (
-        config_at().tracking.uri
-        or os.environ.get(masking.VARIABLE)
-        or "sqlite:///results/mlflow.db"
-    )
+    uri = config_at().tracking.address()
     shown = masking.without_secrets(uri)
     if shown != uri:
         os.environ[masking.VARIABLE] = uri

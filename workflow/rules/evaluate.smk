@@ -61,7 +61,8 @@ rule analyse:
                 config_at(wildcards.scale), wildcards.experiment, wildcards.item
             )
         ),
-        folders=analysed_folders,
+        folders=lambda wildcards, input: folders_of(input.runs),
+        order=analysed_folders,  # a new order in the config is a change, and inputs have none
     message:
         "Analysing {wildcards.item} of {wildcards.experiment}"
     shell:

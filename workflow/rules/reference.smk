@@ -49,7 +49,7 @@ use rule judge_claims as judge_published_claims with:
         claims="workflow/claims.yaml",
         runs=published(run_files),
         analyses=published(analysis_files),
-        measured=[file.format(scale="paper") for file in rules.measure.output.measured],
+        measured=expand("results/paper/laws/{item}.parquet", item=Laws.model_fields),
     output:
         claims=multiext(
             "results/reference/claims/claims", ".csv", ".md", ".tex", ".html"
