@@ -5,8 +5,8 @@ one process; their gradients are summed and divided by the number of all sets. S
 rounding and time, and nothing else: a checkpoint of two processes goes on with one or with four.
 
 The gradients are added up by one call for each step, without `DistributedDataParallel`. That one averages the means of
-the processes, which is wrong where one has fewer sets (or labelled members) than another; it would wrap the network, and
-what it gains, sending while it still computes, is nothing for networks of a few megabytes.
+the processes, which is wrong where one has fewer sets (or labelled members) than another. What it would gain, sending
+while it still computes, is nothing for networks of a few megabytes.
 """
 
 import logging
@@ -130,10 +130,8 @@ def backward(loss: Tensor, sets: int, model: nn.Module) -> Tensor:
     count = sets * _weight()
     (loss * count).backward()
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    total = loss.detach() * count
-    everything = torch.cat(
-        [*(part.reshape(-1) for part in gradients), torch.stack([total, torch.full_like(total, count)])]
-    )
+    loss_and_count = torch.stack([loss.detach(), torch.ones_like(loss)]) * count
+    everything = torch.cat([*(part.reshape(-1) for part in gradients), loss_and_count])
     dist.all_reduce(everything)
     everything /= everything[-1].clone()
     for gradient, part in zip(gradients, everything.split([part.numel() for part in gradients] + [2]), strict=False):

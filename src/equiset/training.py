@@ -48,7 +48,7 @@ class Task(Protocol):
     def validation_batches(self) -> Iterator[Batch]: ...
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Sums]:
-        """Return the loss to minimise, a mean over `sums["sets"]`, and the sums that the epoch's metrics are made of."""
+        """Return the loss to minimise, a mean over `sums["sets"]`, and the sums that the metrics are made of."""
 
     def predict(self, model: nn.Module) -> pd.DataFrame:
         """Return one row per prediction that the results need."""
