@@ -32,8 +32,8 @@ def started() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
-def launch(processes: int, module: str, arguments: list[str]) -> None:
-    """Run a module in several processes on this machine by `torchrun`, and wait for them. If one dies, all do."""
+def launch(processes: int, program: str, arguments: list[str]) -> None:
+    """Run a module or a file in several processes on this machine by `torchrun`. If one of them dies, all do."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import parse_args, run
 
@@ -43,7 +43,7 @@ def launch(processes: int, module: str, arguments: list[str]) -> None:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     options = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={processes}"]
     try:
-        run(parse_args([*options, "-m", module, *arguments]))
+        run(parse_args([*options, *([] if program.endswith(".py") else ["-m"]), program, *arguments]))
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         code = failure.exitcode

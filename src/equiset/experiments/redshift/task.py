@@ -106,7 +106,7 @@ class Task:
         self.origin, self.unit = about["scales"]["Z_SPEC"] if settings.target == "standardised" else (0.0, 1.0)
         self.split = pd.read_parquet(sets / "clusters.parquet")["split"].to_numpy()
         self.removed = np.load(sets / "removed.npy")
-        room = settings.memory_mb * 2**20 // 4
+        room = int(settings.memory_mb * 2**20 / 4)
         self.splits: dict[str, Rows] = {}
         """All sets of each split, if there is room for the members."""
         if self.features.nbytes + self.z_spec.nbytes <= room:

@@ -1,0 +1,84 @@
+"""Train with one process and with several: python benchmarks/processes.py [RUN ...] [--processes N] [--epochs N]
+
+RUN is the folder of a finished run, by default every first seed of results/smoke. Each is trained anew, by one process
+and by several that share each step, and the metrics of all epochs are compared. The time is that of the quickest epoch,
+one thread for each process; with fewer idle cores than processes it says nothing.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from equiset import parallel
+from equiset.experiments import experiment_module
+from equiset.files import read_json, write_json
+from equiset.process import keep_freed_memory, run_stage
+from equiset.training import choose_device, train
+
+
+def train_all(runs: list[Path], epochs: int | None, folder: Path) -> None:
+    """Train all runs in this process and those that it was started with."""
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    about = [read_json(run / "run.json") for run in runs]
+    with parallel.joined(choose_device(about[0]["spec"]["device"])) as device:
+        for number, (run, info) in enumerate(zip(runs, about, strict=True)):
+            spec = info["spec"]
+            settings_class = experiment_module(spec["experiment"], "settings").ExperimentSettings.variant_class()
+            settings = settings_class.model_validate(spec["settings"])
+            training = settings.training.model_copy(update={"epochs": epochs or settings.training.epochs})
+            store = run.parents[3] / "data" / info["sets"]["dataset"] / "store"
+            sets = run.parents[2] / "sets" / settings.sets / f"seed{spec['seed']}"
+            task = experiment_module(spec["experiment"], "task").Task(settings, store, sets, device)
+            _, progress = train(task, training, spec["seed"], device, folder / f"{number}.pt")
+            if parallel.is_first():
+                write_json(folder / f"{number}.json", vars(progress))
+
+
+def difference(one: pd.DataFrame, other: pd.DataFrame) -> float:
+    """Return the largest relative difference of any metric in any epoch."""
+    return float(((one - other).abs() / one.abs().where(one != 0, 1)).max(axis=None))
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="*", type=Path)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--epochs", type=int, help="instead of the runs' own numbers")
+    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    runs = options.runs or sorted(path.parent for path in Path("results/smoke").glob("*/runs/*/seed0/run.json"))
+    if options.work:
+        train_all(runs, options.epochs, options.work)
+        return
+    heads = ["run", "epochs", "largest relative difference"]
+    heads += ["s, 1 process", f"s, {options.processes} processes", "times faster"]
+    print(f"load of the machine {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores", flush=True)
+    found = []
+    for processes in (1, options.processes):
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = [*map(str, runs), "--work", folder]
+            arguments += ["--epochs", str(options.epochs)] if options.epochs else []
+            if processes > 1:
+                parallel.launch(processes, __file__, arguments)
+            else:
+                subprocess.run([sys.executable, __file__, *arguments], check=True)
+            found.append([read_json(Path(folder) / f"{number}.json") for number in range(len(runs))])
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for run, one, other in zip(runs, *found, strict=True):
+        metrics = [pd.DataFrame(progress["metrics"]) for progress in (one, other)]
+        first, second = min(one["epoch_seconds"]), min(other["epoch_seconds"])
+        print(
+            f"| {run.parents[2].name} {run.parent.name} | {one['epochs']} | {difference(*metrics):.1e} "
+            f"| {first:.2f} | {second:.2f} | {first / second:.2f} |"
+        )
+
+
+if __name__ == "__main__":
+    run_stage(main)

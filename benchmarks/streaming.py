@@ -1,0 +1,131 @@
+"""Train on more galaxies than fit: python benchmarks/streaming.py [--clusters N] [--memory-mb N] [--folder FOLDER]
+
+A simulated catalogue of 17 million galaxies, ten times redMaPPer, goes through the stages of the workflow; then the
+paper's network is trained for one epoch within a budget of memory (`memory_mb`), members read in windows. Each stage is
+a process of its own, so that its peak memory is known. At last, batches of the streamed and of the mapped catalogue
+take turns with the same network, from the reading of a batch to the step. 5 GB of disk.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+from equiset.data.redmapper import FILES, RedmapperSettings, fetch, prepare
+from equiset.experiments.base import Training
+from equiset.experiments.redshift.sets import make_sets
+from equiset.experiments.redshift.settings import RedshiftSets, RedshiftVariant
+from equiset.experiments.redshift.task import Task
+from equiset.files import read_json, write_json
+from equiset.process import keep_freed_memory
+from equiset.provenance import peak_memory_mb
+from equiset.training import make_optimizer, step, train
+
+CPU = torch.device("cpu")
+EVERYTHING_MB = 10**6
+TRAINING = Training(epochs=1, batch_size=128, optimizer={"learning_rate": 0.001})
+
+
+def make_task(folder: Path, memory_mb: int) -> Task:
+    values = {"sets": "clusters", "model": "set", "channels": [128] * 3, "dropout": 0.5, "target": "standardised"}
+    settings = RedshiftVariant.model_validate({**values, "memory_mb": memory_mb, "training": TRAINING.model_dump()})
+    return Task(settings, folder / "store", folder / "sets", CPU)
+
+
+def simulate(folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    from equiset.twins import redmapper as twin
+
+    (folder / "raw").mkdir()
+    paths = (folder / "raw" / FILES[role].removesuffix(".gz") for role in ("catalogue", "members"))
+    twin.write(*paths, options.clusters, 0)
+    manifest = fetch(RedmapperSettings(source="folder", folder=str(folder / "raw")), folder)
+    write_json(folder / "manifest.json", manifest)
+    return {}
+
+
+def store(folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    prepare(read_json(folder / "manifest.json"), folder / "store")
+    return {"members": read_json(folder / "store" / "store.json")["members"]}
+
+
+def sets(folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    make_sets(RedshiftSets(test_share=0.1), 0, folder / "store", folder / "sets")
+    return {}
+
+
+def epoch(folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    task = make_task(folder, options.memory_mb)
+    _, progress = train(task, TRAINING, 0, CPU, folder / f"checkpoint-{time.time_ns()}.pt")
+    return {"windows": 0 if task.splits else -(-(len(task.edges) - 1) // task.blocks_at_once), **progress.metrics[0]}
+
+
+def compare(folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    tasks = {"streamed": make_task(folder, options.memory_mb), "mapped": make_task(folder, EVERYTHING_MB)}
+    torch.manual_seed(0)
+    model = tasks["mapped"].build_model()
+    optimizer = make_optimizer(TRAINING.optimizer, model)
+    batches = {name: task.train_batches(torch.Generator().manual_seed(0)) for name, task in tasks.items()}
+    taken = {name: {"members": 0, "cpu": 0.0, "wall": 0.0} for name in tasks}
+    for number in range(options.batches + 1):
+        for name, task in tasks.items():
+            if number == 1:  # the first step is for what torch does once; the first window counts
+                taken[name]["members"] = 0
+            start = time.process_time(), time.perf_counter()
+            batch = next(batches[name])
+            if number == 0:
+                read = time.process_time() - start[0], time.perf_counter() - start[1]
+            loss, _ = task.loss(model, batch)
+            optimizer.zero_grad()
+            loss.backward()
+            step(optimizer)
+            ended = (time.process_time() - start[0], time.perf_counter() - start[1])
+            ended = read if number == 0 else ended
+            taken[name]["members"] += len(batch[1])
+            taken[name]["cpu"] += ended[0]
+            taken[name]["wall"] += ended[1]
+    speeds = {(name, kind): taken[name]["members"] / taken[name][kind] for name in tasks for kind in ("cpu", "wall")}
+    return {f"{name}, members per {kind} s": round(speed) for (name, kind), speed in speeds.items()} | {
+        f"streamed / mapped, {kind} time": round(speeds["streamed", kind] / speeds["mapped", kind], 3)
+        for kind in ("cpu", "wall")
+    }
+
+
+STAGES = {function.__name__: function for function in (simulate, store, sets, epoch, compare)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--clusters", type=int, default=261_110)
+    parser.add_argument("--memory-mb", type=int, default=2000)
+    parser.add_argument("--batches", type=int, default=600, help="of each kind in the comparison")
+    parser.add_argument("--folder", type=Path, help="where the catalogue is, or will be and stay")
+    parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.stage:
+        keep_freed_memory()
+        torch.set_num_threads(1)
+        start, cpu = time.perf_counter(), time.process_time()
+        found = STAGES[options.stage](options.folder, options)
+        times = {"seconds": time.perf_counter() - start, "cpu seconds": time.process_time() - cpu}
+        rounded = {name: round(value, 1) for name, value in times.items()}
+        print(json.dumps(rounded | {"peak MB": peak_memory_mb()} | found))
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = options.folder or Path(name)
+        folder.mkdir(exist_ok=True)
+        for stage in STAGES:
+            if (folder / {"simulate": "manifest.json", "store": "store", "sets": "sets"}.get(stage, "none")).exists():
+                continue
+            command = [sys.executable, __file__, "--stage", stage, "--folder", str(folder)]
+            command += ["--clusters", str(options.clusters), "--memory-mb", str(options.memory_mb)]
+            done = subprocess.run([*command, "--batches", str(options.batches)], stdout=subprocess.PIPE, check=True)
+            print(f"{stage}: {done.stdout.decode().strip()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
