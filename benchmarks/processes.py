@@ -3,6 +3,10 @@
 RUN is the folder of a finished run, by default every first seed of results/smoke. Each is trained anew, by one process
 and by several that share each step, and the metrics of all epochs are compared. The time is that of the quickest epoch,
 one thread for each process; with fewer idle cores than processes it says nothing.
+
+Rounding can decide which of two nearly equal values is the maximum of a pooling; the gradient then takes another way,
+and the first steps of Adam, which are as large for a small gradient as for a large one, show it. `--double` computes in
+float64 (but for the graph network), where this hardly happens: what then differs would be a fault.
 """
 
 import argparse
@@ -14,6 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 import torch
+from torch import nn
 
 from equiset import parallel
 from equiset.experiments import experiment_module
@@ -22,7 +27,12 @@ from equiset.process import keep_freed_memory, run_stage
 from equiset.training import choose_device, train
 
 
-def train_all(runs: list[Path], epochs: int | None, folder: Path) -> None:
+def in_double(model: nn.Module) -> nn.Module:
+    model.double().register_forward_pre_hook(lambda _, inputs: tuple(x.to(torch.float64) for x in inputs))
+    return model
+
+
+def train_all(runs: list[Path], epochs: int | None, double: bool, folder: Path) -> None:
     """Train all runs in this process and those that it was started with."""
     keep_freed_memory()
     torch.set_num_threads(1)
@@ -36,6 +46,8 @@ def train_all(runs: list[Path], epochs: int | None, folder: Path) -> None:
             store = run.parents[3] / "data" / info["sets"]["dataset"] / "store"
             sets = run.parents[2] / "sets" / settings.sets / f"seed{spec['seed']}"
             task = experiment_module(spec["experiment"], "task").Task(settings, store, sets, device)
+            if double and spec["settings"]["model"] != "graph":
+                task.build_model = lambda build=task.build_model: in_double(build())
             _, progress = train(task, training, spec["seed"], device, folder / f"{number}.pt")
             if parallel.is_first():
                 write_json(folder / f"{number}.json", vars(progress))
@@ -51,11 +63,12 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--epochs", type=int, help="instead of the runs' own numbers")
+    parser.add_argument("--double", action="store_true", help="compute in float64")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     runs = options.runs or sorted(path.parent for path in Path("results/smoke").glob("*/runs/*/seed0/run.json"))
     if options.work:
-        train_all(runs, options.epochs, options.work)
+        train_all(runs, options.epochs, options.double, options.work)
         return
     heads = ["run", "epochs", "largest relative difference"]
     heads += ["s, 1 process", f"s, {options.processes} processes", "times faster"]
@@ -65,6 +78,7 @@ def main(argv: list[str] | None = None) -> None:
         with tempfile.TemporaryDirectory() as folder:
             arguments = [*map(str, runs), "--work", folder]
             arguments += ["--epochs", str(options.epochs)] if options.epochs else []
+            arguments += ["--double"] if options.double else []
             if processes > 1:
                 parallel.launch(processes, __file__, arguments)
             else:

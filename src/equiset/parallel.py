@@ -207,7 +207,7 @@ class _Normalise(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, ...]:
         values = x.numel() / x.shape[1] * _weight()
         # Combined from means and variances, since a difference of sums of squares would lose digits.
-        variance, mean = torch.var_mean(x.float(), (0, 2, 3), correction=0)
+        variance, mean = torch.var_mean(_full(x), (0, 2, 3), correction=0)
         own = torch.cat([mean, variance, mean.new_tensor([values])])
         gathered = [torch.empty_like(own) for _ in range(processes())]
         dist.all_gather(gathered, own)
@@ -215,10 +215,10 @@ class _Normalise(torch.autograd.Function):
         means, variances, counts = parts[:, : len(mean)], parts[:, len(mean) : -1], parts[:, -1:]
         count = counts.sum()
         mean = (counts * means).sum(0) / count
-        variance = ((counts * (variances + (means - mean).square())).sum(0) / count).float()
-        mean = mean.float()
+        variance = ((counts * (variances + (means - mean).square())).sum(0) / count).to(own.dtype)
+        mean = mean.to(own.dtype)
         ctx.save_for_backward(x, weight, mean, (variance + eps).rsqrt())
-        ctx.count, ctx.weight = count.float(), _weight()
+        ctx.count, ctx.weight = count.to(own.dtype), _weight()
         ctx.mark_non_differentiable(mean, variance, ctx.count)
         return F.batch_norm(x, mean, variance, weight, bias, eps=eps), mean, variance, ctx.count
 
@@ -227,7 +227,7 @@ class _Normalise(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, mean, scale = ctx.saved_tensors
         along = (1, -1, 1, 1)
-        grad = grad.float()
+        grad = _full(grad)
         normalised = (x - mean.view(along)) * scale.view(along)
         own = torch.stack([grad.sum((0, 2, 3)), (grad * normalised).sum((0, 2, 3))])
         everyone = own.clone()
@@ -235,6 +235,10 @@ class _Normalise(torch.autograd.Function):
         shift, slope = (everyone / ctx.count * ctx.weight).view(2, *along)
         grad_x = (grad - shift - normalised * slope) * (scale * weight).view(along)
         return grad_x.to(x.dtype), own[1], own[0], None
+
+
+def _full(x: Tensor) -> Tensor:
+    return x.float() if x.dtype.itemsize < 4 else x
 
 
 _SHARED = {nn.Dropout: _Dropout, nn.Dropout2d: _Dropout2d, nn.BatchNorm2d: _BatchNorm}

@@ -120,9 +120,9 @@ class Task:
     def __init__(self, settings: FaceVariant, store: Path, sets: Path, device: torch.device):
         self.settings = settings
         self.device = device
-        self.images = np.load(store / "images.npy", mmap_mode="r")
-        if self.images.shape[1:] != (SIDE, SIDE, 3):
-            raise EquisetError(f"{store / 'images.npy'} holds no {SIDE}x{SIDE} images: prepare the data anew")
+        self.images = store / "images.npy"
+        if np.load(self.images, mmap_mode="r").shape[1:] != (SIDE, SIDE, 3):
+            raise EquisetError(f"{self.images} holds no {SIDE}x{SIDE} images: prepare the data anew")
         table = self.table = pd.read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (np.stack(part["members"].to_numpy()), np.stack(part["outlier"].to_numpy()))
@@ -148,7 +148,8 @@ class Task:
         for start in range(0, len(order), size):
             rows = order[start : start + size]
             rows = rows[share(len(rows))]
-            pixels = torch.from_numpy(self.images[members[rows]]).to(self.device)
+            # A map for each batch: pages that were read count as memory of this process as long as a map holds them.
+            pixels = torch.from_numpy(np.load(self.images, mmap_mode="r")[members[rows]]).to(self.device)
             # (batch, members, 64, 64, 3) bytes -> (batch, members, 3, 64, 64) from -1 to 1, still stored pixel by pixel
             images = pixels.movedim(-1, 2).float().div_(127.5).sub_(1)
             yield images, torch.from_numpy(outlier[rows]).to(self.device)
