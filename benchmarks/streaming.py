@@ -72,10 +72,8 @@ def epoch(folder: Path, options: argparse.Namespace) -> dict[str, float]:
 
 def compare(folder: Path, options: argparse.Namespace) -> dict[str, float]:
     """Let batches of both kinds take turns; the time to read a window counts."""
-    tasks = {
-        "streamed": make_task(folder, options, options.memory_mb),
-        "mapped": make_task(folder, options, EVERYTHING_MB),
-    }
+    budgets = {"streamed": options.memory_mb, "mapped": EVERYTHING_MB}
+    tasks = {name: make_task(folder, options, memory_mb) for name, memory_mb in budgets.items()}
     torch.manual_seed(0)
     model = tasks["mapped"].build_model()
     optimizer = make_optimizer(TRAINING.optimizer, model)

@@ -19,20 +19,21 @@ MODULE = two_processes.__name__
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """What one process and two have to show, and what the two checkpoints hold."""
+    """What one process has to show, what each of two has, their folder, and how they ended."""
     alone, together = tmp_path_factory.mktemp("alone"), tmp_path_factory.mktemp("together")
     torch.set_num_threads(1)
     # One process begins what two go on with.
     train(Packed(), training(epochs=2), 7, CPU, together / "resumed.pt")
-    parallel.launch(2, MODULE, ["train", str(together)])
+    with pytest.raises(EquisetError) as death:  # at the end, one is killed
+        parallel.launch(2, MODULE, [str(together)])
     loaded = [torch.load(together / f"results{rank}.pt", weights_only=True) for rank in (0, 1)]
-    return {name: run(name, alone) for name in CASES}, *loaded, together
+    return {name: run(name, alone) for name in CASES}, *loaded, together, str(death.value)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_two_processes_give_what_one_gives(results, name):
     """Dropout, batch normalisation, clipping, uneven shares, a last batch of one set, a resumed run."""
-    one, two, _, _ = results
+    one, two, *_ = results
     assert len(one[name]["metrics"]) == CASES[name][1].epochs
     for expected, found in zip(one[name]["metrics"], two[name]["metrics"], strict=True):
         assert found == pytest.approx(expected, rel=1e-5)
@@ -42,13 +43,13 @@ def test_two_processes_give_what_one_gives(results, name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_both_processes_hold_the_same_network(results, name):
-    _, first, second, _ = results
+    _, first, second, *_ = results
     for key, weight in first[name]["weights"].items():
         assert torch.equal(weight, second[name]["weights"][key])
 
 
 def test_one_process_goes_on_from_the_checkpoint_of_two(results, tmp_path):
-    _, two, _, folder = results
+    _, two, _, folder, _ = results
     whole, _ = train(Packed(), training(epochs=5), 7, CPU, tmp_path / "whole.pt")
     longer, progress = train(Packed(), training(epochs=5), 7, CPU, folder / "resumed.pt")
     assert progress.metrics[:4] == two["resumed"]["metrics"]
@@ -56,11 +57,12 @@ def test_one_process_goes_on_from_the_checkpoint_of_two(results, tmp_path):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 
-def test_a_process_that_dies_ends_the_job_and_leaves_the_checkpoint(tmp_path):
-    with pytest.raises(EquisetError, match=r"process 1 of 2 was killed by signal 9.*last checkpoint"):
-        parallel.launch(2, MODULE, ["dying", str(tmp_path)])
-    assert torch.load(tmp_path / "dying.pt", weights_only=True)["progress"]["epochs"] == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["dying.pt"]
+def test_a_process_that_dies_ends_the_job_and_leaves_the_checkpoint(results):
+    *_, folder, death = results
+    assert "process 1 of 2 was killed by signal 9" in death
+    assert "last checkpoint" in death
+    assert torch.load(folder / "dying.pt", weights_only=True)["progress"]["epochs"] == 1
+    assert not list(folder.glob(".*"))
 
 
 @pytest.fixture

@@ -110,13 +110,12 @@ def run(name, folder):
     return {"metrics": progress.metrics, "weights": dict(model.state_dict())}
 
 
-def main(kind, folder):
+def main(folder):
     with parallel.joined(CPU):
-        if kind == "dying":
-            train(Dying(), training(), 7, CPU, Path(folder) / "dying.pt")
-        results = {name: run(name, Path(folder)) for name in CASES}
-        torch.save(results, Path(folder) / f"results{torch.distributed.get_rank()}.pt")
+        results = {name: run(name, folder) for name in CASES}
+        torch.save(results, folder / f"results{torch.distributed.get_rank()}.pt")
+        train(Dying(), training(), 7, CPU, folder / "dying.pt")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(Path(sys.argv[1]))
