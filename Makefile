@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SCALE ?= demo
 PORT ?= 5000
 
-.PHONY: help install results test lint format ui track lock schema clean
+.PHONY: help install results reference test lint format ui track lock schema clean
 
 help:  ## List the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,9 @@ format: install  ## Bring code and workflow into style
 
 ui: install  ## Look at the runs in MLflow, on this machine only: http://127.0.0.1:$(PORT)
 	$(BIN)/mlflow ui --host 127.0.0.1 --port $(PORT) --backend-store-uri sqlite:///results/mlflow.db
+
+reference: install  ## Make the published runs again, many hours, and put them into README.md
+	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- readme
 
 track: install  ## Send the runs to MLflow again, for instance after its server was away
 	$(BIN)/snakemake --cores all --config scale=$(SCALE) --forcerun create_tracking_database track

@@ -14,7 +14,9 @@ include: "workflow/rules/sets.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/results.smk"
+include: "workflow/rules/claims.smk"
 include: "workflow/rules/tracking.smk"
+include: "workflow/rules/reference.smk"
 
 
 rule all:

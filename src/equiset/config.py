@@ -14,6 +14,7 @@ from equiset.data import DATASETS, dataset_module
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.experiments.base import Experiment
+from equiset.laws.settings import Laws
 from equiset.settings import Settings, validate
 
 Scale = Literal["smoke", "demo", "paper"]
@@ -53,6 +54,7 @@ class Config(_Config):
 
     datasets: _Datasets  # type: ignore[valid-type]
     experiments: _Experiments  # type: ignore[valid-type]
+    laws: Laws
 
     def dataset(self, name: str) -> Settings:
         return getattr(self.datasets, name)
@@ -160,6 +162,10 @@ def analysis_spec(config: Config, experiment: str, analysis: str) -> dict[str, A
     """Return what the experiment's settings say under the analysis's name; nothing if there is no such field."""
     settings = getattr(config.experiment(experiment), analysis, None)
     return settings.model_dump(mode="json") if settings is not None else {}
+
+
+def laws_spec(config: Config) -> dict[str, Any]:
+    return config.laws.model_dump(mode="json")
 
 
 def run_spec(config: Config, experiment: str, variant: str, seed: int) -> dict[str, Any]:

@@ -4,15 +4,24 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 
-from equiset.config import analysis_spec, fetch_spec, resolve, run_spec, sets_spec
+from equiset.config import (
+    analysis_spec,
+    fetch_spec,
+    laws_spec,
+    resolve,
+    run_spec,
+    sets_spec,
+)
 from equiset.data import DATASETS
 from equiset.dependencies import sources_of
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
+from equiset.laws.settings import Laws
 
 # Jobs run the code of this folder with the Python that runs Snakemake, whether or not its environment is active.
 os.environ.update(
@@ -120,6 +129,24 @@ def run_files(wildcards):
     return [f"{folder}/{name}" for folder in run_folders(wildcards) for name in names]
 
 
+def of_all_experiments(files_of, wildcards):
+    """What a helper of this file returns for one experiment, for all of them."""
+    return [
+        file
+        for experiment in EXPERIMENTS
+        for file in files_of(
+            SimpleNamespace(scale=wildcards.scale, experiment=experiment)
+        )
+    ]
+
+
+def claims_files(scale):
+    """The verdicts on the paper's claims."""
+    return [
+        f"results/{scale}/claims/claims.{kind}" for kind in ("csv", "md", "tex", "html")
+    ]
+
+
 def shown_files(scale, experiment):
     """The tables and figures of an experiment."""
     settings = config_at(scale).experiment(experiment)
@@ -137,13 +164,14 @@ def shown_files(scale, experiment):
 
 
 def all_results(scale):
-    """Everything that one `snakemake` makes: tables, figures, and their view in MLflow."""
+    """Everything that one `snakemake` makes: claims, tables, figures, and their view in MLflow."""
     shown = [
         file for experiment in EXPERIMENTS for file in shown_files(scale, experiment)
     ]
-    return shown + [
+    tracked = [
         f"results/{scale}/{experiment}/tracked.json" for experiment in EXPERIMENTS
     ]
+    return claims_files(scale) + shown + tracked
 
 
 def tracking_uri():
@@ -158,7 +186,10 @@ def tracking_uri():
 def where_results_are():
     """What a user wants to know at the end."""
     scale = config_at().scale
-    lines = [f"Results at scale '{scale}':"]
+    lines = [
+        f"Results at scale '{scale}':",
+        f"  claims   results/{scale}/claims/claims.html",
+    ]
     for experiment in EXPERIMENTS:
         lines += [
             f"  tables   results/{scale}/{experiment}/tables/",

@@ -1,5 +1,7 @@
 """The table and the figures of the MNIST sums."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -96,21 +98,29 @@ def _constant_guess(run: Run) -> float:
 
 
 def figure1(material: Material) -> Figure:
-    """Validation accuracy by epoch of the four models, left N=3, right N=6; training accuracy in lighter lines."""
+    """Validation accuracy by epoch of the four models, left N=3, right N=6; training accuracy in lighter lines.
+
+    The first row has the paper's models. Every change that at least two of them were run with gets a row of its own.
+    """
     runs = material.runs
-    canvas = Canvas(figsize=(6.8, 2.9), layout="constrained")
-    axes = canvas.subplots(1, 2, sharey=True)
-    for axis, members in zip(axes, (3, 6), strict=True):
-        drawn = {model: runs[f"{model}-N{members}"] for model in MODELS if f"{model}-N{members}" in runs}
+    changes = dict.fromkeys(map(_change, runs))
+    models = {change: [variant for variant in runs if _change(variant) == change] for change in changes}
+    rows = [change for change in changes if not change or len({name.split("-")[0] for name in models[change]}) > 1]
+    canvas = Canvas(figsize=(6.8, 0.5 + 2.4 * len(rows)), layout="constrained")
+    axes = canvas.subplots(len(rows), 2, sharey=True, squeeze=False)
+    for (row, change), (column, members) in product(enumerate(rows), enumerate((3, 6))):
+        axis = axes[row, column]
+        drawn = {runs[name][0].settings["model"]: runs[name] for name in models[change] if f"-N{members}" in name}
         for model, group in drawn.items():
             _curve(axis, group, "train_accuracy", COLOURS[model], light=True)
             _curve(axis, group, "validation_accuracy", COLOURS[model])
         if drawn:
             guess = 100 * _constant_guess(next(iter(drawn.values()))[0])
             axis.axhline(guess, color=BLACK, linewidth=0.8, linestyle=":")
-        axis.set(title=f"N = {members}", xlabel="epoch", ylim=(0, 100))
+        axis.set(title=f"N = {members}{change}", xlabel="epoch", ylim=(0, 100))
         axis.xaxis.get_major_locator().set_params(integer=True)
-    axes[0].set_ylabel("accuracy (%)")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("accuracy (%)")
     handles = [Line2D([], [], color=COLOURS[model], label=f"{model} {MODELS[model]}") for model in MODELS]
     handles += [
         Line2D([], [], color="0.3", label="validation"),

@@ -1,0 +1,40 @@
+"""Measure what the paper says of the layers themselves, on generated sets."""
+
+import argparse
+import json
+import logging
+import time
+from pathlib import Path
+
+import torch
+
+from equiset.files import atomic_path
+from equiset.laws.measurements import MEASUREMENTS
+from equiset.laws.settings import Laws
+from equiset.process import keep_freed_memory, run_stage
+from equiset.settings import validate
+
+log = logging.getLogger(__name__)
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--settings", required=True, help="JSON: what the config says about the laws")
+    parser.add_argument("--output", required=True, type=Path, help="folder for one Parquet file per measurement")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
+    arguments = parser.parse_args(argv)
+
+    keep_freed_memory()
+    torch.set_num_threads(arguments.threads)
+    torch.use_deterministic_algorithms(True)
+    settings = validate(Laws, json.loads(arguments.settings), "laws")
+    for name, measure in MEASUREMENTS.items():
+        started = time.process_time()
+        table = measure(getattr(settings, name))
+        with atomic_path(arguments.output / f"{name}.parquet") as partial:
+            table.to_parquet(partial, index=False)
+        log.info("%s: %d rows, %.1f s of processor time", name, len(table), time.process_time() - started)
+
+
+if __name__ == "__main__":
+    run_stage(main)

@@ -1,0 +1,59 @@
+"""Put published results into the README: everything between its two marks is written anew from result files."""
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+
+from equiset.errors import EquisetError
+from equiset.files import atomic_path
+from equiset.process import run_stage
+
+BEGIN = "<!-- published results: written by `make reference`, do not edit -->"
+END = "<!-- end of published results -->"
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("readme", type=Path, help="the page to bring up to date")
+    parser.add_argument("--reference", required=True, type=Path, help="folder of the published results")
+    arguments = parser.parse_args(argv)
+    text = with_results(arguments.readme.read_text(), arguments.reference)
+    with atomic_path(arguments.readme) as partial:
+        partial.write_text(text)
+
+
+def with_results(page: str, reference: Path) -> str:
+    """Return the page with everything between its marks replaced."""
+    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
+        raise EquisetError(f"README.md: expected the lines {BEGIN!r} and {END!r}, once and in this order")
+    before, rest = page.split(BEGIN)
+    after = rest.split(END)[1]
+    return f"{before}{BEGIN}\n\n{published(reference)}\n\n{END}{after}"
+
+
+def published(reference: Path) -> str:
+    """Return the claims in short form, and the table and figure of the MNIST sums."""
+    claims = pd.read_csv(reference / "claims" / "claims.csv", keep_default_na=False)
+    verdicts = claims["verdict"] + claims["reason"].map(lambda reason: f" ({reason})" if reason else "")
+    columns = {"Claim": "claim", "What the paper says": "statement", "Paper": "paper", "Ours": "ours"}
+    short = pd.DataFrame({name: claims[column] for name, column in columns.items()} | {"Verdict": verdicts})
+    counts = claims["verdict"].value_counts()
+    summary = ", ".join(
+        f"{counts.get(verdict, 0)} {verdict}" for verdict in ("reproduced", "not reproduced", "not tested")
+    )
+    figure = reference / "mnist" / "figures" / "figure1.png"
+    return "\n\n".join(
+        [
+            f"Of the paper's {len(claims)} claims, by the [published runs](results/reference/) on a CPU: {summary}.",
+            f"![Accuracy by epoch of the four models on sums of MNIST digits]({figure})",
+            short.to_markdown(index=False, disable_numparse=True),
+            "<details><summary>The published MNIST runs in numbers</summary>",
+            (reference / "mnist" / "tables" / "accuracy.md").read_text().strip(),
+            "</details>",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    run_stage(main)

@@ -1,0 +1,86 @@
+"""Published runs, from results at the paper's scale: `make reference`. Nothing of this is part of the default target."""
+
+# By the data set's name, the experiments of workflow/reference.yaml.
+PUBLISHED = {"mnist": "mnist_sums", "redmapper": "redshift"}
+
+
+def published(files_of):
+    """What a helper of common.smk returns for all published experiments."""
+    return [
+        file
+        for experiment in PUBLISHED.values()
+        for file in files_of(SimpleNamespace(scale="paper", experiment=experiment))
+    ]
+
+
+rule publish:
+    """Copy the small files of an experiment's runs, its tables and its figures."""
+    input:
+        code=sources_of("equiset.stages.publish"),
+        config="workflow/reference.yaml",
+        shown=lambda wildcards: shown_files("paper", PUBLISHED[wildcards.published]),
+    output:
+        directory("results/reference/{published}"),
+    log:
+        "results/paper/logs/publish/{published}.log",
+    wildcard_constraints:
+        published="|".join(PUBLISHED),
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    params:
+        experiment=lambda wildcards: PUBLISHED[wildcards.published],
+        runs=lambda wildcards: run_folders(
+            SimpleNamespace(scale="paper", experiment=PUBLISHED[wildcards.published])
+        ),
+    message:
+        "Publishing {output}"
+    shell:
+        "python -m equiset.stages.publish {params.experiment} --results results/paper/{params.experiment}"
+        " --runs {params.runs:q} --config {input.config:q} --output {output:q} 2> {log:q}"
+
+
+use rule judge_claims as judge_published_claims with:
+    input:
+        code=sources_of("equiset.stages.judge"),
+        claims="workflow/claims.yaml",
+        runs=published(run_files),
+        analyses=published(analysis_files),
+        measured=[file.format(scale="paper") for file in rules.measure.output.measured],
+    output:
+        claims=multiext(
+            "results/reference/claims/claims", ".csv", ".md", ".tex", ".html"
+        ),
+        conditions="results/reference/claims/conditions.csv",
+    log:
+        "results/paper/logs/judge_published_claims.log",
+    benchmark:
+        "results/paper/benchmarks/judge_published_claims.tsv"
+    params:
+        scale="paper",
+        runs=published(run_folders),
+        folder="results/reference/claims",
+    message:
+        "Judging the paper's claims by the published runs"
+
+
+rule readme:
+    """Put the published claims and the MNIST table into README.md."""
+    input:
+        expand("results/reference/{published}", published=PUBLISHED),
+        rules.judge_published_claims.output.claims,
+    log:
+        "results/paper/logs/readme.log",
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    message:
+        "Writing the published results into README.md"
+    shell:
+        "python -m equiset.stages.readme README.md --reference results/reference 2> {log:q}"
