@@ -2,7 +2,8 @@
 
 RUN is the folder of a finished run, by default every first seed of results/smoke. Each is trained anew, by one process
 and by several that share each step, and the metrics of all epochs are compared. The time is that of the quickest epoch,
-one thread for each process; with fewer idle cores than processes it says nothing.
+one thread for each process; with fewer idle cores than processes it says little. The processor time of all processes
+together says how much work there is more than in one: that holds on a busy machine as well.
 
 Rounding can decide which of two nearly equal values is the maximum of a pooling; the gradient then takes another way,
 and the first steps of Adam, which are as large for a small gradient as for a large one, show it. `--double` computes in
@@ -14,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -48,9 +50,11 @@ def train_all(runs: list[Path], epochs: int | None, double: bool, folder: Path) 
             task = experiment_module(spec["experiment"], "task").Task(settings, store, sets, device)
             if double and spec["settings"]["model"] != "graph":
                 task.build_model = lambda build=task.build_model: in_double(build())
+            start = time.process_time()
             _, progress = train(task, training, spec["seed"], device, folder / f"{number}.pt")
+            cpu = parallel.add_up({"cpu": time.process_time() - start}, device)
             if parallel.is_first():
-                write_json(folder / f"{number}.json", vars(progress))
+                write_json(folder / f"{number}.json", vars(progress) | cpu)
 
 
 def difference(one: pd.DataFrame, other: pd.DataFrame) -> float:
@@ -71,7 +75,7 @@ def main(argv: list[str] | None = None) -> None:
         train_all(runs, options.epochs, options.double, options.work)
         return
     heads = ["run", "epochs", "largest relative difference"]
-    heads += ["s, 1 process", f"s, {options.processes} processes", "times faster"]
+    heads += ["s, 1 process", f"s, {options.processes} processes", "times faster", "CPU time, times one"]
     print(f"load of the machine {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores", flush=True)
     found = []
     for processes in (1, options.processes):
@@ -90,7 +94,7 @@ def main(argv: list[str] | None = None) -> None:
         first, second = min(one["epoch_seconds"]), min(other["epoch_seconds"])
         print(
             f"| {run.parents[2].name} {run.parent.name} | {one['epochs']} | {difference(*metrics):.1e} "
-            f"| {first:.2f} | {second:.2f} | {first / second:.2f} |"
+            f"| {first:.2f} | {second:.2f} | {first / second:.2f} | {other['cpu'] / one['cpu']:.2f} |"
         )
 
 
