@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 from torch import Tensor, nn
@@ -94,7 +95,8 @@ class Task:
         self.z_spec = np.load(store / "z_spec.npy", mmap_mode="r")
         self.offsets = np.load(store / "offsets.npy")
         clusters = pq.read_table(store / "clusters.parquet", columns=["P_CEN"])
-        self.centres = np.stack(clusters["P_CEN"].to_numpy(zero_copy_only=False)).astype(np.float32)
+        # Not by a Python list of arrays, which would take gigabytes for millions of clusters.
+        self.centres = pc.list_flatten(clusters["P_CEN"]).to_numpy().astype(np.float32).reshape(len(clusters), -1)
         about = read_json(sets / "sets.json")
         columns = read_json(store / "store.json")["features"]
         centres = [f"P_CEN_{at}" for at in range(self.centres.shape[1])]
