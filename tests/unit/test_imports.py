@@ -61,6 +61,7 @@ except ModuleNotFoundError:
         ("experiments/*/task.py", ("mlflow", "matplotlib", "equiset.results", "equiset.stages")),
         ("experiments/*/results.py", ("torch", "mlflow", "equiset.nn", "equiset.training")),
         ("results/*.py", ("torch", "mlflow", "equiset.nn", "equiset.training", "equiset.experiments")),
+        ("parallel.py", ("mlflow", "numpy", "pandas", "equiset.experiments", "equiset.training", "equiset.stages")),
         ("training.py", ("mlflow", "equiset.results", "equiset.stages")),
         ("config.py", ("torch", "mlflow", "matplotlib")),
     ],
