@@ -34,6 +34,7 @@ def started() -> bool:
 
 def launch(processes: int, program: str, arguments: list[str]) -> None:
     """Run a module or a file in several processes on this machine by `torchrun`. If one of them dies, all do."""
+    from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import parse_args, run
 
@@ -52,6 +53,8 @@ def launch(processes: int, program: str, arguments: list[str]) -> None:
             f"process {rank} of {processes} {end}, and the others were stopped; what it said is above. "
             "Run again to go on from the last checkpoint; if memory ran out, use fewer processes"
         ) from None
+    except SignalException as error:
+        raise EquisetError(f"stopped by signal {error.sigval}. Run again to go on from the last checkpoint") from None
 
 
 @contextmanager
