@@ -37,6 +37,8 @@ class _Config(Settings):
     """How large everything is: `smoke` (seconds), `demo` (minutes), `paper` (the paper's own sizes)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks are trained. `auto` takes the GPU if there is one."""
+    processes: int = Field(1, ge=1, le=1024)
+    """Processes (with `device: cuda`, GPUs) that train one network together. It changes the time and the rounding."""
     data_folder: str = Field("data", min_length=1)
     """Where downloads are kept. They are shared by all scales."""
     tracking: Tracking = Tracking()

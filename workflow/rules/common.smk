@@ -80,8 +80,13 @@ def experiment_sources(stage, part):
     )
 
 
+def processes(wildcards):
+    """The number of processes that train one network."""
+    return config_at(wildcards.scale).processes
+
+
 def gpus(wildcards):
-    """The number of GPUs that a training job takes."""
+    """The number of GPUs that a job takes, other than training by several processes."""
     return int(config_at(wildcards.scale).device == "cuda")
 
 
