@@ -121,7 +121,7 @@ BENCHMARKS = [
             Form("set layers of the same size (SetEncoder)", step_of(set_layers), kept=True),
             Form("bare matrix products", products, kept=True, limit=True),
         ),
-        bar=2,
+        bar=1.8,
         rounds=3,
     )
 ]
