@@ -157,6 +157,19 @@ def of_all_experiments(files_of, wildcards):
     ]
 
 
+# The experiments of workflow/reference.yaml, by their data set's name.
+PUBLISHED = {"mnist": "mnist_sums", "redmapper": "redshift"}
+
+
+def of_published_experiments(files_of):
+    """What a helper of this file returns for one experiment, for the published ones at the paper's scale."""
+    return [
+        file
+        for experiment in PUBLISHED.values()
+        for file in files_of(SimpleNamespace(scale="paper", experiment=experiment))
+    ]
+
+
 def claims_files(scale):
     """The verdicts on the paper's claims."""
     return [
