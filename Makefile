@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 SCALE ?= demo
 PORT ?= 5000
 
-.PHONY: help install results reference test lint format ui track lock schema clean
+.PHONY: help install results bench reference test test-faults fuzz audit lint format ui track lock schema clean
 
 help:  ## List the commands
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 install: $(VENV)/installed  ## Create .venv with the locked versions
 
@@ -24,8 +24,26 @@ $(VENV)/installed: requirements.lock requirements-torch.txt pyproject.toml
 results: install  ## Run the whole workflow (SCALE=smoke|demo|paper)
 	$(BIN)/snakemake --cores all --config scale=$(SCALE)
 
+bench: install  ## Measure speed and memory against rivals, about ten minutes: results/bench/
+	$(BIN)/python benchmarks --output results/bench
+
 test: install  ## Run the tests, offline
 	$(BIN)/python -m pytest
+
+test-faults: install  ## Run the whole fault suite: kills, full disks, servers that go away (half an hour)
+	$(BIN)/python -m pytest --numprocesses 0 -m "slow_fault or not slow_fault" tests/faults
+
+fuzz: install  ## Fuzz our own readers, ten minutes of processor time each
+	$(PYTHON) -m venv --system-site-packages $(VENV)/fuzz
+	$(VENV)/fuzz/bin/pip install --quiet --disable-pip-version-check atheris==3.0.0
+	PYTHONPATH=src:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+		$(VENV)/fuzz/bin/python -m tests.faults.fuzz
+
+audit: install  ## Look the locked versions up in the database of known vulnerabilities (needs the network)
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/pip install --quiet --disable-pip-version-check pip-audit==2.10.1
+	$(VENV)/audit/bin/pip-audit --disable-pip --no-deps --requirement requirements.lock
+	$(VENV)/audit/bin/pip-audit --disable-pip --no-deps --requirement requirements-torch.txt
 
 lint: install  ## Check the style of code and workflow
 	$(BIN)/ruff check .
@@ -39,7 +57,9 @@ format: install  ## Bring code and workflow into style
 	$(BIN)/snakefmt Snakefile workflow
 
 ui: install  ## Look at the runs in MLflow, on this machine only: http://127.0.0.1:$(PORT)
-	$(BIN)/mlflow ui --host 127.0.0.1 --port $(PORT) --backend-store-uri sqlite:///results/mlflow.db
+	@echo 'When it has started: http://127.0.0.1:$(PORT)/#/experiments?workflowType=machine_learning'
+	MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN)/mlflow server --host 127.0.0.1 \
+		--port $(PORT) --workers 1 --backend-store-uri sqlite:///results/mlflow.db
 
 reference: install  ## Make the published runs again, many hours, and put them into README.md
 	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- readme
@@ -64,4 +84,4 @@ environment.yml: requirements.lock requirements-torch.txt
 	sed -nE 's/^([a-z0-9.-]+==[^\\]*[^\\ ]) *\\?$$/      - "\1"/p' requirements-torch.txt requirements.lock >> $@
 
 clean:  ## Remove everything that was computed; downloads and published results stay
-	rm -rf results/smoke results/demo results/paper results/mlflow* .snakemake
+	rm -rf results/smoke results/demo results/paper results/bench results/mlflow* .snakemake

@@ -1,20 +1,21 @@
-"""Time activation maximisation: python benchmarks/activation_maximisation.py [--layers 1 2] [--units N] [--repeats N]
+"""Activation maximisation, figure 3: python benchmarks/activation_maximisation.py
 
-Iterations of figure 3: all units of a layer in one batch with only their own columns, against unit by unit with the
-whole layer. Both take turns in one process.
+Iterations for 64 units of a layer: all units in one batch with only their own columns, against unit by unit with the
+whole layer.
 """
 
-import argparse
-import statistics
-import time
+from collections.abc import Callable
+from pathlib import Path
 
 import torch
+from instrument import Benchmark, Form, Step, main
 from torch import Tensor, nn
 
 from equiset.experiments.point_clouds.analyses import maximise
 from equiset.experiments.point_clouds.settings import Activations
 from equiset.nn import SetLayer, SetNorm
-from equiset.process import keep_freed_memory
+
+UNITS = 64
 
 
 def unit_by_unit(norm: nn.Module, layers: list[SetLayer], units: Tensor, options: Activations, _: str) -> None:
@@ -30,37 +31,30 @@ def unit_by_unit(norm: nn.Module, layers: list[SetLayer], units: Tensor, options
             optimizer.step()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--units", type=int, default=64)
-    parser.add_argument("--layers", type=int, nargs="+", choices=(1, 2), default=[1])
-    parser.add_argument("--iterations", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    options = parser.parse_args()
-    keep_freed_memory()
-    torch.set_num_threads(options.threads)
-    torch.manual_seed(0)
-    layers = [SetLayer(3, 256, activation="tanh"), SetLayer(256, 256, activation="tanh")]
-    for layer in layers:
-        layer.requires_grad_(False)
-    settings = Activations(iterations=options.iterations, units=options.units)
-    units = torch.arange(options.units)
-    print(f"torch {torch.__version__}, {options.threads} threads, {options.units} units, 1000 particles, width 256\n")
-    print("| layer | one batch, ms per iteration | unit by unit | ratio |\n|---|---|---|---|")
-    for depth in options.layers:
-        rounds = []
-        for _ in range(options.repeats + 1):
-            taken = []
-            for form in (maximise, unit_by_unit):
-                start = time.process_time()
-                form(SetNorm(), layers[:depth], units, settings, "max")
-                taken.append(1000 * (time.process_time() - start) / options.iterations)
-            rounds.append(taken)
-        one, other = (statistics.median(taken[side] for taken in rounds[1:]) for side in (0, 1))
-        ratio = statistics.median(taken[1] / taken[0] for taken in rounds[1:])
-        print(f"| {depth} | {one:.1f} | {other:.1f} | {ratio:.1f} |")
+def step_of(form: Callable, depth: int, iterations: int) -> Callable[[Path], Step]:
+    def prepare(_: Path) -> Step:
+        layers = [SetLayer(3, 256, activation="tanh"), SetLayer(256, 256, activation="tanh")][:depth]
+        for layer in layers:
+            layer.requires_grad_(False)
+        options = Activations(iterations=iterations, units=UNITS)
+        return lambda: form(SetNorm(), layers, torch.arange(UNITS), options, "max")
 
+    return prepare
+
+
+def benchmark(depth: int, iterations: int, bar: float | None, rounds: int) -> Benchmark:
+    return Benchmark(
+        f"activation maximisation, layer {depth}, {UNITS} units, {iterations} iterations",
+        (
+            Form("one batch, own columns", step_of(maximise, depth, iterations), kept=True),
+            Form("unit by unit", step_of(unit_by_unit, depth, iterations), kept=True),
+        ),
+        bar=bar,
+        rounds=rounds,
+    )
+
+
+BENCHMARKS = [benchmark(1, 10, 10, 3), benchmark(2, 3, None, 2)]
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARKS)

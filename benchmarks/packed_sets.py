@@ -1,16 +1,16 @@
-"""Time an epoch on clusters of different sizes: python benchmarks/packed_sets.py [--clusters N] [--threads N]
+"""An epoch on clusters of different sizes: python benchmarks/packed_sets.py
 
 The redshift network (17-128-128-128-1, dropout, squared loss, Adam) on batches of 128 simulated clusters, packed and,
-as the rival, padded to the longest cluster of the batch with a mask. The two take turns batch by batch.
+as the rival, padded to the longest cluster of the batch with a mask.
 """
 
-import argparse
-import tempfile
-import time
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from instrument import Benchmark, Form, Step, main
 from torch import Tensor, nn
 
 from equiset.data.redmapper import RedmapperSettings, fetch, prepare
@@ -18,8 +18,18 @@ from equiset.experiments.redshift.sets import make_sets
 from equiset.experiments.redshift.settings import RedshiftSets, RedshiftVariant
 from equiset.experiments.redshift.task import Task
 from equiset.nn import SetLayer
-from equiset.process import keep_freed_memory
 from equiset.sets import PackedSets
+
+CLUSTERS = 1200
+SETTINGS = RedshiftVariant.model_validate(
+    {
+        "sets": "clusters",
+        "model": "set",
+        "channels": [128] * 3,
+        "dropout": 0.5,
+        "training": {"epochs": 1, "batch_size": 128, "optimizer": {"learning_rate": 0.001}},
+    }
+)
 
 
 class Padded(nn.Module):
@@ -42,41 +52,59 @@ class Padded(nn.Module):
         return x[mask].squeeze(1)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--clusters", type=int, default=3000)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    options = parser.parse_args()
-    keep_freed_memory()
-    torch.set_num_threads(options.threads)
-    training = {"epochs": 1, "batch_size": 128, "optimizer": {"learning_rate": 0.001}}
-    values = {"sets": "clusters", "model": "set", "channels": [128] * 3, "dropout": 0.5, "training": training}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        twin = {"clusters": options.clusters}
-        prepare(fetch(RedmapperSettings(source="twin", twin=twin), folder), folder / "store")
-        make_sets(RedshiftSets(test_share=0.1), 0, folder / "store", folder / "sets")
-        task = Task(RedshiftVariant.model_validate(values), folder / "store", folder / "sets", torch.device("cpu"))
+def make_clusters(folder: Path) -> None:
+    prepare(fetch(RedmapperSettings(source="twin", twin={"clusters": CLUSTERS}), folder), folder / "store")
+    make_sets(RedshiftSets(test_share=0.1), 0, folder / "store", folder / "sets")
+
+
+def epoch_of(padded: bool) -> Callable[[Path], Step]:
+    def prepare(folder: Path) -> Step:
+        task = Task(SETTINGS, folder / "store", folder / "sets", torch.device("cpu"))
         batches = list(task.train_batches(torch.Generator().manual_seed(0)))
-    networks = {"packed": task.build_model(), "padded with a mask": Padded(task.build_model())}
-    optimizers = {name: torch.optim.Adam(network.parameters()) for name, network in networks.items()}
-    check = [network.eval()(batches[0][0]) for network in (networks["packed"], Padded(networks["packed"]))]
-    torch.testing.assert_close(*check)
+        network = task.build_model()
+        if padded:
+            plain, network = network, Padded(network)
+            torch.testing.assert_close(plain.eval()(batches[0][0]), network.eval()(batches[0][0]))
+        optimizer = torch.optim.Adam(network.parameters())
 
-    seconds = dict.fromkeys(networks, 0.0)
-    for number, batch in enumerate([batches[0], *batches]):
-        for name, network in networks.items():
-            start = time.perf_counter()
-            loss, _ = task.loss(network.train(), batch)
-            optimizers[name].zero_grad()
-            loss.backward()
-            optimizers[name].step()
-            seconds[name] += (time.perf_counter() - start) * (number > 0)
-    print(f"torch {torch.__version__}, {options.threads} threads, {len(batches)} batches such as {batches[0][0]}")
-    print("| an epoch | s | times faster |\n|---|---|---|")
-    for name, taken in seconds.items():
-        print(f"| {name} | {taken:.2f} | {seconds['padded with a mask'] / taken:.2f} |")
+        def step() -> None:
+            for batch in batches:
+                loss, _ = task.loss(network.train(), batch)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
 
+        return step
+
+    return prepare
+
+
+def products(folder: Path) -> Step:
+    task = Task(SETTINGS, folder / "store", folder / "sets", torch.device("cpu"))
+    sizes = [len(batch[0].rows) for batch in task.train_batches(torch.Generator().manual_seed(0))]
+    weights = [torch.randn(out, into) for into, out in pairwise([17, 128, 128, 128, 1])]
+
+    def step() -> None:
+        for rows in sizes:
+            for weight in weights:
+                x, grad = torch.ones(rows, weight.shape[1]), torch.ones(rows, weight.shape[0])
+                _ = x @ weight.t(), grad @ weight, grad.t() @ x
+
+    return step
+
+
+BENCHMARKS = [
+    Benchmark(
+        "packed sets, an epoch of the redshift network",
+        (
+            Form("PackedSets", epoch_of(padded=False), kept=True),
+            Form("padded to the longest, with a mask", epoch_of(padded=True), kept=True),
+            Form("bare matrix products of the packed members", products, kept=True, limit=True),
+        ),
+        bar=3,
+        prepare=make_clusters,
+    )
+]
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARKS)

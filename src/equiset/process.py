@@ -4,9 +4,11 @@ import ctypes
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable
 
 from equiset.errors import EquisetError
+from equiset.occupancy import begin_job
 
 # glibc's malloc.h
 _M_TRIM_THRESHOLD = -1
@@ -28,14 +30,20 @@ def keep_freed_memory() -> bool:
 
 
 def run_stage(main: Callable[[list[str] | None], None]) -> None:
-    """Run `main` as a program: log lines to stderr, an `EquisetError` as one line and exit code 1."""
+    """Run `main` as a program: log lines to stderr, an `EquisetError` as one line and exit code 1.
+
+    The last line of a log says what Python and its imports took of the job; `equiset.results.times` adds that up.
+    """
+    started = time.process_time()
     logging.basicConfig(
         level=os.environ.get("EQUISET_LOG", "INFO"),
         format="%(asctime)s %(levelname)s %(message)s",
         datefmt="%H:%M:%S",
     )
+    begin_job()
     try:
         main(None)
     except EquisetError as error:
         logging.error("%s", error)
         sys.exit(1)
+    logging.info("started in %.2f s, done after %.2f s of processor time", started, time.process_time())

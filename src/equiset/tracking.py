@@ -20,13 +20,17 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, ViewType
 from mlflow.exceptions import MlflowException
 
-from equiset.files import digest
-from equiset.results.runs import Run
+from equiset.files import atomic_path, digest
+from equiset.results.notes import run_note, superseded_note
+from equiset.results.palette import BLACK, GREY, MODELS
+from equiset.results.runs import Run, kind_of_data
 
 log = logging.getLogger(__name__)
 
 Unreachable = MlflowException
 _BATCH = 1000  # MLflow's own limit of metrics in one call
+_NOTE = "mlflow.note.content"  # what MLflow shows as the description
+_COLOUR = "mlflow.runColor"  # of the run in MLflow's charts
 
 
 @dataclass
@@ -35,6 +39,12 @@ class Tracker:
 
     client: MlflowClient
     experiment: Experiment
+
+    def describe(self, note: str) -> None:
+        """Say on the experiment's page what it is, and that it holds trainings, which MLflow would otherwise guess."""
+        for key, value in ((_NOTE, note), ("mlflow.experimentKind", "custom_model_development")):
+            if self.experiment.tags.get(key) != value:
+                self.client.set_experiment_tag(self.experiment.experiment_id, key, value)
 
     def send_run(self, run: Run) -> str:
         """Send one run unless it is there already, and return its MLflow id."""
@@ -52,8 +62,10 @@ class Tracker:
             "equiset.seed": str(run.seed),
             "equiset.spec_hash": info["spec_hash"],
             "equiset.run_digest": content,
-            "equiset.data": "real" if info["sets"]["real"] else "stand-in",
+            "equiset.data": kind_of_data(info["sets"]),
             "equiset.git_commit": info["git_commit"] or "unknown",
+            _NOTE: run_note(run),
+            _COLOUR: MODELS.get(spec["settings"]["model"], BLACK),
         }
         started, ended = _milliseconds(info["started"]), _milliseconds(info["ended"])
         created = self.client.create_run(self.experiment.experiment_id, started, tags, name)
@@ -68,8 +80,17 @@ class Tracker:
         self.client.log_artifact(run_id, str(run.folder / "run.json"))
         self.client.set_terminated(run_id, "FINISHED", ended)
         for other in known:
-            self.client.set_tag(other.info.run_id, "equiset.superseded_by", run_id)
+            self._supersede(other, run_id)
         return run_id
+
+    def _supersede(self, other: Any, run_id: str) -> None:
+        """Mark a run whose place another one took: for programs by a tag, for people in its name and description."""
+        tags = {"equiset.superseded_by": run_id, _NOTE: superseded_note(run_id, other.data.tags.get(_NOTE, ""))}
+        tags[_COLOUR] = GREY
+        for key, value in tags.items():
+            self.client.set_tag(other.info.run_id, key, value)
+        # Last, because by its name it is found: a marking that was cut off is done again.
+        self.client.update_run(other.info.run_id, name=f"superseded: {other.info.run_name}")
 
     def send_shown(self, files: list[Path], scale: str) -> str:
         """Send the tables and figures, as artifacts of a run of their own."""
@@ -93,18 +114,28 @@ class Tracker:
 def open_store(uri: str) -> MlflowClient:
     """Open a tracking store; a new SQLite file gets its tables here."""
     with _alone(uri):
+        database = _database(uri)
+        if database and not database.exists():
+            # A process that is killed between two of the many tables must not leave a database that none can open.
+            with atomic_path(database) as partial:
+                MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
         client = MlflowClient(tracking_uri=uri)
         client.search_experiments(max_results=1)
     return client
 
 
+def _database(uri: str) -> Path | None:
+    """Return the file of a local database; None if the runs are kept elsewhere."""
+    return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
+
+
 @contextmanager
 def _alone(uri: str) -> Iterator[None]:
     """Let one process at a time open a local database: several that create its tables together break it."""
-    if not uri.startswith("sqlite:///"):
+    database = _database(uri)
+    if database is None:
         yield
         return
-    database = Path(uri.removeprefix("sqlite:///"))
     database.parent.mkdir(parents=True, exist_ok=True)
     with database.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
@@ -117,9 +148,9 @@ def open_experiment(uri: str, name: str) -> Tracker:
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         # Beside a local database the artifacts stay in the project; a server keeps its own.
-        local = uri.startswith("sqlite:///")
-        folder = Path(uri.removeprefix("sqlite:///")).resolve().parent / "mlflow-artifacts" / name
-        experiment_id = client.create_experiment(name, folder.as_uri() if local else None)
+        database = _database(uri)
+        folder = database and database.resolve().parent / "mlflow-artifacts" / name
+        experiment_id = client.create_experiment(name, folder and folder.as_uri())
         experiment = client.get_experiment(experiment_id)
     return Tracker(client, experiment)
 

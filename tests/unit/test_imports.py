@@ -60,6 +60,8 @@ except ModuleNotFoundError:
         ("experiments/*/sets.py", ("torch", "mlflow", "equiset.training", "equiset.nn", "equiset.results")),
         ("experiments/*/task.py", ("mlflow", "matplotlib", "equiset.results", "equiset.stages")),
         ("experiments/*/results.py", ("torch", "mlflow", "equiset.nn", "equiset.training")),
+        ("laws/settings.py", ("torch", "mlflow", "numpy", "pandas", "equiset.training", "equiset.nn")),
+        ("laws/*.py", ("mlflow", "matplotlib", "equiset.results", "equiset.stages")),
         ("results/*.py", ("torch", "mlflow", "equiset.nn", "equiset.training", "equiset.experiments")),
         ("parallel.py", ("mlflow", "numpy", "pandas", "equiset.experiments", "equiset.training", "equiset.stages")),
         ("training.py", ("mlflow", "equiset.results", "equiset.stages")),

@@ -1,9 +1,12 @@
 """MLflow shows what the files say, once, and never stands in the way."""
 
+import json
+import shlex
 import shutil
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -88,6 +91,36 @@ def test_sending_twice_changes_nothing_and_a_new_result_supersedes_the_old(uri, 
     assert second != first
     assert tracker.client.get_run(first).data.tags["equiset.superseded_by"] == second
     assert "equiset.superseded_by" not in tracker.client.get_run(second).data.tags
+    names = {run_id: tracker.client.get_run(run_id).info.run_name for run_id in (first, second)}
+    assert names == {first: "superseded: IV-N3/seed0", second: "IV-N3/seed0"}
+    assert (
+        tracker.client.get_run(first).data.tags["mlflow.note.content"].startswith(f"**Superseded** by run `{second}`")
+    )
+    # The first result, when it comes back, is a run of its own: the superseded one stays what it is.
+    assert tracker.send_run(Run(write_run(tmp_path))) not in (first, second)
+
+
+def test_a_run_says_what_it_was_made_of_and_how_to_repeat_it(uri, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = Run(write_run(Path("results/demo/mnist_sums/runs")))
+    tracker = open_experiment(uri, "mnist_sums")
+    note = tracker.client.get_run(tracker.send_run(run)).data.tags["mlflow.note.content"]
+    assert "**real data: MNIST.**" in note
+    assert "s" * 64 in note
+    assert "d" * 64 in note
+    assert "git checkout c0ffee" in note
+    assert "snakemake --cores all --force -- results/demo/mnist_sums/runs/IV-N3/seed0/run.json" in note
+    command = next(line for line in note.splitlines() if line.startswith("python -m equiset.stages.train"))
+    words = shlex.split(command)
+    assert json.loads(words[words.index("--spec") + 1]) == run.info["spec"]
+    assert words[words.index("--store") + 1] == "results/demo/data/mnist/store"
+
+
+def test_an_experiment_says_what_it_is(uri, tmp_path):
+    track.main(["--uri", uri, "--experiment", "mnist_sums", "--scale", "demo"])
+    tags = open_experiment(uri, "mnist_sums").experiment.tags
+    assert "sum of the digits" in tags["mlflow.note.content"]
+    assert tags["mlflow.experimentKind"] == "custom_model_development"
 
 
 def test_tables_and_figures_are_artifacts(uri, tmp_path):

@@ -8,7 +8,9 @@ from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 
+from equiset import masking
 from equiset.config import (
+    SCALES,
     analysis_spec,
     fetch_spec,
     laws_spec,
@@ -22,6 +24,8 @@ from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
 from equiset.laws.settings import Laws
+from equiset.occupancy import begin_run
+from equiset.space import check_space
 
 # Jobs run the code of this folder with the Python that runs Snakemake, whether or not its environment is active.
 os.environ.update(
@@ -30,6 +34,10 @@ os.environ.update(
     ),
     PYTHONPATH=str(Path("src").resolve()),
 )
+
+# Runs of jobs on other machines read this file, too, and are part of the run that began.
+if workflow.is_main_process and (notice := begin_run()):
+    logger.warning(notice)
 
 
 @cache
@@ -163,8 +171,8 @@ def shown_files(scale, experiment):
     ]
 
 
-def all_results(scale):
-    """Everything that one `snakemake` makes: claims, tables, figures, and their view in MLflow."""
+def finished_results(scale):
+    """Claims, tables, figures, and their view in MLflow."""
     shown = [
         file for experiment in EXPERIMENTS for file in shown_files(scale, experiment)
     ]
@@ -174,13 +182,41 @@ def all_results(scale):
     return claims_files(scale) + shown + tracked
 
 
+def report_sources(wildcards):
+    """The source files whose change must repeat the report."""
+    about = [f"{package}.about" for package in EXPERIMENTS.values()]
+    return sources_of("equiset.stages.report", *about)
+
+
+def experiment_title(wildcards):
+    """What an experiment is called in the report."""
+    return config_at(wildcards.scale).experiment(wildcards.experiment).title
+
+
 def tracking_uri():
-    """Where MLflow's view of the runs is kept."""
-    return (
+    """Where MLflow's view of the runs is kept, without passwords: jobs find those in their environment."""
+    uri = (
         config_at().tracking.uri
-        or os.environ.get("MLFLOW_TRACKING_URI")
+        or os.environ.get(masking.VARIABLE)
         or "sqlite:///results/mlflow.db"
     )
+    shown = masking.without_secrets(uri)
+    if shown != uri:
+        os.environ[masking.VARIABLE] = uri
+    return shown
+
+
+def stop_if_the_disk_is_too_small():
+    """Compare what the jobs to be run will write with the room that there is, before the first one starts."""
+    parts = {}
+    for job in workflow.dag.needrun_jobs():
+        names = {key: job.wildcards_dict.get(key) for key in ("dataset", "experiment")}
+        parts.setdefault(job.wildcards_dict.get("scale"), set()).update(names.values())
+    try:
+        for scale in set(parts) & set(SCALES):
+            check_space(config_at(scale), Path("results") / scale, parts[scale])
+    except EquisetError as error:
+        raise WorkflowError(str(error)) from None
 
 
 def where_results_are():
@@ -195,4 +231,8 @@ def where_results_are():
             f"  tables   results/{scale}/{experiment}/tables/",
             f"  figures  results/{scale}/{experiment}/figures/",
         ]
-    return "\n".join([*lines, "  runs     make ui   (MLflow, in the browser)"])
+    lines += [
+        "  runs     make ui   (MLflow, in the browser)",
+        f"  report   results/{scale}/report.html   (all of it on one page)",
+    ]
+    return "\n".join(lines)

@@ -11,6 +11,8 @@ rule fetch:
         "results/{scale}/logs/fetch/{dataset}.log",
     benchmark:
         "results/{scale}/benchmarks/fetch/{dataset}.tsv"
+    # Data first: a job that wants all cores, as `prepare` does, would else wait for a training, and the others for it.
+    priority: 2
     conda:
         "../../environment.yml"
     threads: 1
@@ -41,11 +43,12 @@ rule prepare:
         "results/{scale}/logs/prepare/{dataset}.log",
     benchmark:
         "results/{scale}/benchmarks/prepare/{dataset}.tsv"
+    priority: 2
     conda:
         "../../environment.yml"
     threads: 8  # as many as there are, up to eight
     resources:
-        mem_mb=1000,
+        mem_mb=4000,  # eight processes, and as many bytes of the array as they have written
         runtime=60,
     params:
         spec=rules.fetch.params.spec,

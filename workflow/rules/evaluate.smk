@@ -19,7 +19,7 @@ rule evaluate:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=2000,
+        mem_mb=3000,
         runtime=60,
         gpu=gpus,
     params:

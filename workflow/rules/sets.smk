@@ -12,6 +12,7 @@ rule make_sets:
         "results/{scale}/logs/make_sets/{experiment}/{sets}/seed{seed}.log",
     benchmark:
         "results/{scale}/benchmarks/make_sets/{experiment}/{sets}/seed{seed}.tsv"
+    priority: 1
     conda:
         "../../environment.yml"
     threads: 1

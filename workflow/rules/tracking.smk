@@ -29,7 +29,7 @@ rule create_tracking_database:
 rule track:
     """Send the runs of an experiment to MLflow, with its tables and figures."""
     input:
-        code=sources_of("equiset.stages.track"),
+        code=experiment_sources("track", "about"),
         database=ancient(rules.create_tracking_database.output.flag),
         runs=run_files,
         shown=lambda wildcards: shown_files(wildcards.scale, wildcards.experiment),

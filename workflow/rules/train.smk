@@ -19,7 +19,7 @@ rule train:
         "../../environment.yml"
     threads: processes
     resources:
-        mem_mb=lambda wildcards: 2000 * processes(wildcards),
+        mem_mb=lambda wildcards: 4000 * processes(wildcards),
         runtime=2880,
         gpu=lambda wildcards: gpus(wildcards) * processes(wildcards),
         # Here and not under params: another number repeats no training.

@@ -83,7 +83,7 @@ def _train(arguments: argparse.Namespace, device: torch.device) -> None:
             "keeps_freed_memory": kept,
             "git_commit": provenance.git_commit(),
             "versions": provenance.versions(),
-            "machine": provenance.machine(),
+            "machine": provenance.machine() | {"instructions": torch.backends.cpu.get_cpu_capability()},
         },
     )
 

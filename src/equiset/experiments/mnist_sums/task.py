@@ -15,6 +15,7 @@ from equiset.files import read_json
 from equiset.nn import SetDropout, SetLayer, SetPool
 from equiset.nn.shares import draw
 from equiset.parallel import share
+from equiset.parquet import read_parquet
 from equiset.training import Batch, Sums
 
 SIDE = 28
@@ -121,7 +122,7 @@ class Task:
         self.shift, self.scale = 0.0, 255.0
         if settings.pixels == "standardised":  # by the training images alone
             self.shift, self.scale = _mean_and_sd(images[: read_json(store / "store.json")["train"]])
-        table = pd.read_parquet(sets / "sets.parquet")
+        table = read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (
                 torch.from_numpy(np.stack(part["members"].to_numpy())).long().to(device),

@@ -14,6 +14,7 @@ from equiset.experiments.outlier_faces.settings import FaceVariant
 from equiset.nn import SetDropout, SetLayer, SetPool
 from equiset.nn.shares import draw, dropout
 from equiset.parallel import share
+from equiset.parquet import read_parquet
 from equiset.training import Batch, Sums
 
 SIDE = 64
@@ -123,7 +124,7 @@ class Task:
         self.images = store / "images.npy"
         if np.load(self.images, mmap_mode="r").shape[1:] != (SIDE, SIDE, 3):
             raise EquisetError(f"{self.images} holds no {SIDE}x{SIDE} images: prepare the data anew")
-        table = self.table = pd.read_parquet(sets / "sets.parquet")
+        table = self.table = read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (np.stack(part["members"].to_numpy()), np.stack(part["outlier"].to_numpy()))
             for split, part in table.groupby("split", observed=True)

@@ -18,6 +18,7 @@ from equiset.experiments.point_clouds.settings import CloudVariant
 from equiset.files import read_json
 from equiset.nn import SetDropout, SetEncoder, SetNorm, SetPool, shares
 from equiset.parallel import share
+from equiset.parquet import read_parquet
 from equiset.training import Batch, Sums
 
 # Particles that are evaluated at once.
@@ -131,7 +132,7 @@ class Graph:
         size, degree = near.shape
         shape = (size, size)
         values = np.full(near.size, 1 / max(degree, 1), dtype=np.float32)
-        forward = csr_array((values, near.ravel(), np.arange(0, near.size + 1, max(degree, 1))[: size + 1]), shape)
+        forward = csr_array((values, near.ravel(), degree * np.arange(size + 1)), shape)
         # Columns in order are the rows of the transpose.
         backward = forward.tocsc()
         self.forward, self.backward = (_to_torch(matrix, device) for matrix in (forward, backward))
@@ -260,7 +261,7 @@ class Task:
         self.about = read_json(sets / "sets.json")
         self.particles: int = self.about["particles"]
         self.clouds = Clouds(store, device)
-        table = pd.read_parquet(sets / "sets.parquet")
+        table = read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (part["mesh"].to_numpy(), part["label"].to_numpy(dtype=np.int64))
             for split, part in table.groupby("split", observed=False)

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +16,7 @@ from equiset.experiments.redshift.settings import RedshiftVariant
 from equiset.files import read_json
 from equiset.nn import SetDropout, SetLayer
 from equiset.parallel import share
+from equiset.parquet import read_arrow, read_parquet
 from equiset.sets import PackedSets
 from equiset.training import Batch, Sums
 
@@ -94,7 +94,7 @@ class Task:
         self.features = np.load(store / "features.npy", mmap_mode="r")
         self.z_spec = np.load(store / "z_spec.npy", mmap_mode="r")
         self.offsets = np.load(store / "offsets.npy")
-        clusters = pq.read_table(store / "clusters.parquet", columns=["P_CEN"])
+        clusters = read_arrow(store / "clusters.parquet", columns=["P_CEN"])
         # Not by a Python list of arrays, which would take gigabytes for millions of clusters.
         self.centres = pc.list_flatten(clusters["P_CEN"]).to_numpy().astype(np.float32).reshape(len(clusters), -1)
         about = read_json(sets / "sets.json")
@@ -106,7 +106,7 @@ class Task:
         self.shift, self.scale = shift, scale
         # What the network's output is multiplied with, and what is added to it, to give a redshift.
         self.origin, self.unit = about["scales"]["Z_SPEC"] if settings.target == "standardised" else (0.0, 1.0)
-        self.split = pd.read_parquet(sets / "clusters.parquet")["split"].to_numpy()
+        self.split = read_parquet(sets / "clusters.parquet")["split"].to_numpy()
         self.removed = np.load(sets / "removed.npy")
         room = int(settings.memory_mb * 2**20 / 4)
         self.splits: dict[str, Rows] = {}
@@ -227,7 +227,7 @@ class Task:
                 columns = {"row": rows, "z_spec": z_spec.cpu().numpy()[known], "z": predicted}
                 parts.append(pd.DataFrame({"split": split, **columns}))
         table = pd.concat(parts, ignore_index=True)
-        clusters = pq.read_table(self.store / "clusters.parquet", columns=["ID", "Z_LAMBDA"])
+        clusters = read_arrow(self.store / "clusters.parquet", columns=["ID", "Z_LAMBDA"])
         host = self._cluster_of(table["row"].to_numpy())
         table.insert(0, "cluster", clusters["ID"].to_numpy()[host])
         return table.assign(z_catalogue=clusters["Z_LAMBDA"].to_numpy()[host])

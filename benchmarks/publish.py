@@ -1,0 +1,52 @@
+"""Put the measured tables and figures into docs/performance.md: python benchmarks/publish.py
+
+Everything between a pair of marks is written anew from the files of `make bench`, of `benchmarks/precision.py` and of a
+demo run (`make results`). What was not measured here stays as it is.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+from equiset.files import atomic_path
+
+PAGE = Path("docs/performance.md")
+TABLES = {
+    "bench": Path("results/bench/bench.md"),
+    "growth": Path("results/bench/growth.md"),
+    "precision": Path("results/bench/precision.md"),
+    "demo": Path("results/demo/time/time_by_rule.md"),
+}
+FIGURES = {
+    "bench.png": Path("results/bench/bench.png"),
+    "growth.png": Path("results/bench/growth.png"),
+    "demo_time.png": Path("results/demo/time/time_by_rule.png"),
+}
+
+
+def with_table(page: str, name: str, text: str) -> str:
+    """Return the page with what is between the marks of `name` replaced."""
+    begin, end = f"<!-- {name}: written by benchmarks/publish.py -->", f"<!-- end of {name} -->"
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise SystemExit(f"{PAGE}: expected {begin!r} and {end!r}, once each")
+    return re.sub(
+        f"({re.escape(begin)}).*?({re.escape(end)})", lambda m: f"{m[1]}\n\n{text}\n\n{m[2]}", page, flags=re.S
+    )
+
+
+def main() -> None:
+    page = PAGE.read_text()
+    for name, path in TABLES.items():
+        if path.exists():
+            page = with_table(page, name, path.read_text().strip())
+        else:
+            print(f"{path} is not there: {name} stays as it is")
+    with atomic_path(PAGE) as partial:
+        partial.write_text(page)
+    for name, path in FIGURES.items():
+        if path.exists():
+            shutil.copy(path, PAGE.parent / name)
+
+
+if __name__ == "__main__":
+    main()
