@@ -9,7 +9,7 @@ import torch
 import yaml
 
 from equiset.config import laws_spec, resolve
-from equiset.files import canonical_json
+from equiset.files import canonical_json, read_json
 from equiset.laws import measurements
 from equiset.laws.measurements import MEASUREMENTS
 from equiset.laws.settings import CommutingMaps, Laws, TimeBySetSize
@@ -25,6 +25,10 @@ SPEC = laws_spec(resolve(yaml.safe_load((ROOT / "config.yaml").read_text()), "sm
 def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("laws")
     measure.main(["--settings", canonical_json(SPEC), "--output", str(folder)])
+    about = read_json(folder / "run.json")
+    assert about["settings"] == SPEC
+    assert set(about["processor_seconds"]) == set(MEASUREMENTS)
+    assert about["machine"]["processor"]
     return {path.stem: pd.read_parquet(path) for path in folder.glob("*.parquet")}
 
 

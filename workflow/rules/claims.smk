@@ -8,6 +8,7 @@ rule measure:
     output:
         # Those named `time_` hold processor time, which differs from run to run.
         measured=expand("results/{{scale}}/laws/{item}.parquet", item=Laws.model_fields),
+        run="results/{scale}/laws/run.json",
     log:
         "results/{scale}/logs/measure.log",
     benchmark:
@@ -20,7 +21,7 @@ rule measure:
         runtime=60,
     params:
         settings=lambda wildcards: canonical_json(laws_spec(config_at(wildcards.scale))),
-        folder=lambda wildcards, output: str(Path(output.measured[0]).parent),
+        folder=lambda wildcards, output: str(Path(output.run).parent),
     message:
         "Measuring the layers themselves"
     shell:
