@@ -16,6 +16,7 @@ MODULES = (
     "packed_sets",
     "convolutions",
     "graph_layer",
+    "threads",
     "activation_maximisation",
     "meshes",
     "fits_to_parquet",

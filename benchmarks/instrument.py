@@ -8,6 +8,7 @@ Everything runs on one thread and is counted in processor time unless a benchmar
 import argparse
 import gc
 import multiprocessing
+import os
 import resource
 import statistics
 import sys
@@ -77,6 +78,15 @@ def _processor_seconds() -> float:
     return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
+def _message(pipe: Connection) -> str:
+    """Wait for a message, as long as the process that sends them lives."""
+    parent = os.getppid()
+    while not pipe.poll(5):
+        if os.getppid() != parent:
+            return "end"
+    return pipe.recv()
+
+
 def _serve(pipe: Connection, form: Form, folder: Path) -> None:
     """Take a step for every message; answer with seconds by both clocks, and MiB above what was held before."""
     try:
@@ -92,7 +102,7 @@ def _serve(pipe: Connection, form: Form, folder: Path) -> None:
             Path("/proc/self/clear_refs").write_text("5")  # the peak starts from now
         held = _status("VmRSS")
         pipe.send("ready")
-        while pipe.recv() == "step":
+        while _message(pipe) == "step":
             gc.collect()
             wall, processor = time.perf_counter(), _processor_seconds()
             step()
