@@ -27,5 +27,9 @@ rule all:
         f"results/{config_at().scale}/report.html",
 
 
+onstart:
+    stop_if_the_disk_is_too_small()
+
+
 onsuccess:
     print(where_results_are())

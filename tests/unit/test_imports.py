@@ -63,6 +63,7 @@ except ModuleNotFoundError:
         ("laws/settings.py", ("torch", "mlflow", "numpy", "pandas", "equiset.training", "equiset.nn")),
         ("laws/*.py", ("mlflow", "matplotlib", "equiset.results", "equiset.stages")),
         ("results/*.py", ("torch", "mlflow", "equiset.nn", "equiset.training", "equiset.experiments")),
+        ("parallel.py", ("mlflow", "numpy", "pandas", "equiset.experiments", "equiset.training", "equiset.stages")),
         ("training.py", ("mlflow", "equiset.results", "equiset.stages")),
         ("config.py", ("torch", "mlflow", "matplotlib")),
     ],

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from mlflow import MlflowClient
 
 from equiset.files import read_json, write_json
 from equiset.results.runs import Run
@@ -130,6 +131,40 @@ def test_a_run_that_was_sent_without_a_description_gets_one(uri, tmp_path):
     tracker.client.set_tag(sent, "mlflow.note.content", "")
     assert tracker.send_run(run) == sent
     assert "real data: MNIST" in tracker.client.get_run(sent).data.tags["mlflow.note.content"]
+
+
+def test_a_new_result_leaves_the_runs_of_others_alone(uri, tmp_path, monkeypatch):
+    tracker = open_experiment(uri, "mnist_sums")
+    table = tmp_path / "accuracy.md"
+    for user in ("alice", "bob"):
+        monkeypatch.setenv("LOGNAME", user)
+        table.write_text(user)
+        tracker.send_run(Run(write_run(tmp_path, accuracy=len(user) / 10)))
+        tracker.send_shown([table], "demo")
+    runs = tracker.client.search_runs([tracker.experiment.experiment_id])
+    assert sorted(run.data.tags["mlflow.user"] for run in runs) == ["alice", "alice", "bob", "bob"]
+    assert not any("equiset.superseded_by" in run.data.tags for run in runs)
+
+
+def test_equal_runs_of_two_senders_at_once_become_one(uri, tmp_path, monkeypatch):
+    """The second sender looks before the first has sent anything, and ends last."""
+    tracker = open_experiment(uri, "mnist_sums")
+    run = Run(write_run(tmp_path))
+    first = tracker.send_run(run)
+    search, answers = tracker._runs_named, [[]]
+    monkeypatch.setattr(tracker, "_runs_named", lambda *query: answers.pop() if answers else search(*query))
+    kept = tracker.send_run(run)
+    (left,) = search("IV-N3/seed0", "demo")
+    assert left.info.run_id == kept <= first
+
+
+def test_an_experiment_that_another_sender_created_meanwhile_is_used(uri, monkeypatch):
+    first = open_experiment(uri, "mnist_sums").experiment.experiment_id
+    find, answers = MlflowClient.get_experiment_by_name, [None]
+    monkeypatch.setattr(
+        MlflowClient, "get_experiment_by_name", lambda *query: answers.pop() if answers else find(*query)
+    )
+    assert open_experiment(uri, "mnist_sums").experiment.experiment_id == first
 
 
 def test_tables_and_figures_are_artifacts(uri, tmp_path):

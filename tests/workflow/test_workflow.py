@@ -228,3 +228,30 @@ def test_a_training_killed_in_the_middle_ends_with_the_same_metrics(finished, tm
     for name in ("metrics.parquet", "weights.safetensors"):
         assert (tmp_path / "killed" / "run" / name).read_bytes() == (tmp_path / "whole" / "run" / name).read_bytes()
     assert len(pd.read_parquet(tmp_path / "killed" / "run" / "metrics.parquet")) == 60
+
+
+def test_two_processes_train_as_one_does(finished):
+    """All experiments, in float64: in float32 rounding may decide a maximum."""
+    variants = {"mnist_sums": "IV-N3", "point_clouds": "set-1000", "outlier_faces": "set-layer", "redshift": "set"}
+    runs = [f"results/smoke/{experiment}/runs/{variant}/seed0" for experiment, variant in variants.items()]
+    command = [sys.executable, ROOT / "benchmarks" / "processes.py", "--double", *runs]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        command, cwd=finished.folder, capture_output=True, text=True, timeout=280, env=environment, check=True
+    )
+    rows = [line.split(" | ") for line in done.stdout.splitlines()[3:]]
+    assert [row[0] for row in rows] == [f"| {experiment} {variant}" for experiment, variant in variants.items()]
+    assert all(float(row[2]) < 1e-6 for row in rows), done.stdout
+    # Logged by one of them: twice for each epoch of each run.
+    assert done.stderr.count("INFO epoch 1/") == 2 * len(runs)
+
+
+def test_several_processes_are_asked_for_by_one_setting_that_repeats_no_training(finished):
+    original = (finished.folder / "config.yaml").read_text()
+    try:
+        finished.edit("processes", value=2)
+        assert finished.planned() == {}
+        planned = finished.snakemake("--dry-run", "--printshellcmds", "--forcerun", "train")
+        assert "--threads 2 --processes 2" in planned.stdout + planned.stderr
+    finally:
+        (finished.folder / "config.yaml").write_text(original)

@@ -25,10 +25,11 @@ rule tabulate:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2000,
         runtime=10,
     params:
-        folders=run_folders,
+        folders=lambda wildcards, input: folders_of(input.runs),
+        order=run_folders,  # a new order in the config is a change, and inputs have none
     message:
         "Writing {output[0]}"
     shell:

@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import stats
 
 from equiset.errors import EquisetError
+from equiset.parquet import read_parquet
 from equiset.results.claims import Complexity, Difference, LossByChange, Measurement, Metric
 from equiset.results.runs import Run
 
@@ -324,7 +325,7 @@ def estimate_measurement(what: Measurement, evidence: Evidence) -> Estimate:
 def _read(files: dict[str, Path], name: str) -> pd.DataFrame:
     if name not in files:
         raise NotTestedError(f"{name.replace('_', ' ')} not measured")
-    return pd.read_parquet(files[name])
+    return read_parquet(files[name])
 
 
 def estimate(what: Metric | Difference | LossByChange | Complexity | Measurement, evidence: Evidence) -> Estimate:

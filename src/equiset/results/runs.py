@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from equiset.files import read_json
+from equiset.parquet import read_parquet
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,11 @@ class Run:
     @cached_property
     def metrics(self) -> pd.DataFrame:
         """One row per epoch."""
-        return pd.read_parquet(self.folder / "metrics.parquet")
+        return read_parquet(self.folder / "metrics.parquet")
 
     @cached_property
     def predictions(self) -> pd.DataFrame:
-        return pd.read_parquet(self.folder / "predictions.parquet")
+        return read_parquet(self.folder / "predictions.parquet")
 
     @property
     def variant(self) -> str:
@@ -64,7 +65,7 @@ class Material:
         return runs
 
     def analysis(self, name: str) -> pd.DataFrame:
-        return pd.read_parquet(self.analyses[name])
+        return read_parquet(self.analyses[name])
 
 
 DATA = {"real": "real data", "user": "data of the USER'S OWN, not the paper's", "stand-in": "STAND-IN data"}

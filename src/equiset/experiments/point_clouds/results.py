@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from equiset.data.meshes import open_pool
 from equiset.files import read_json
+from equiset.parquet import read_parquet
 from equiset.results.figures import Canvas, Figure, name_data
 from equiset.results.palette import MODELS, shade
 from equiset.results.runs import Material, Run, what_was_measured
@@ -213,7 +214,7 @@ def _draw_cube(axes: Axes, limit: float, azimuth: float) -> None:
 def figure2(material: Material) -> Figure:
     """Two clouds for each of eight classes, and beneath each its projections onto the xy, zy and xz planes."""
     store = read_json(material.store / "store.json")
-    meshes = pd.read_parquet(material.store / "meshes.parquet", columns=["class", "split"])
+    meshes = read_parquet(material.store / "meshes.parquet", columns=["class", "split"])
     pool = open_pool(material.store)
     names = [name for name in SHOW if name in store["classes"]]
     names = (names + [name for name in store["classes"] if name not in names])[: len(SHOW)]

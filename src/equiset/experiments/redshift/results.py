@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from equiset.parquet import read_parquet
 from equiset.results.figures import Canvas, Figure, name_data
 from equiset.results.palette import BLACK, GREY
 from equiset.results.palette import MODELS as COLOURS
@@ -194,7 +195,7 @@ def _with_interval(value: float, draws: np.ndarray) -> str:
 def figure5(material: Material) -> Figure:
     """a) cluster sizes, b) spectra per cluster, c) estimated against spectroscopic redshift."""
     runs = material.runs
-    clusters = pd.read_parquet(material.store / "clusters.parquet", columns=["MEMBERS", "SPECTROSCOPIC"])
+    clusters = read_parquet(material.store / "clusters.parquet", columns=["MEMBERS", "SPECTROSCOPIC"])
     canvas = Canvas(figsize=(7.2, 3.2), layout="constrained")
     grid = canvas.add_gridspec(2, 3, height_ratios=(3, 1), width_ratios=(1, 1, 1.35))
     _histogram(canvas.add_subplot(grid[:, 0]), clusters["MEMBERS"], 10, "a) members")
