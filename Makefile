@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 SCALE ?= demo
 PORT ?= 5000
 
-.PHONY: help install results bench reference test lint format ui track lock schema clean
+.PHONY: help install install-cluster results bench reference test test-faults test-cluster fuzz audit lint format ui track \
+	lock schema clean
 
 help:  ## List the commands
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 install: $(VENV)/installed  ## Create .venv with the locked versions
 
@@ -21,6 +22,12 @@ $(VENV)/installed: requirements.lock requirements-torch.txt pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
+install-cluster: $(VENV)/installed-cluster  ## Add what a cluster needs: Snakemake's executors, PostgreSQL's driver
+
+$(VENV)/installed-cluster: requirements-cluster.lock $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-cluster.lock
+	touch $@
+
 results: install  ## Run the whole workflow (SCALE=smoke|demo|paper)
 	$(BIN)/snakemake --cores all --config scale=$(SCALE)
 
@@ -29,6 +36,24 @@ bench: install  ## Measure speed and memory against rivals, about ten minutes: r
 
 test: install  ## Run the tests, offline
 	$(BIN)/python -m pytest
+
+test-faults: install  ## Run the whole fault suite: kills, full disks, servers that go away (half an hour)
+	$(BIN)/python -m pytest --numprocesses 0 -m "slow_fault or not slow_fault" tests/faults
+
+fuzz: install  ## Fuzz our own readers, ten minutes of processor time each
+	$(PYTHON) -m venv --system-site-packages $(VENV)/fuzz
+	$(VENV)/fuzz/bin/pip install --quiet --disable-pip-version-check atheris==3.0.0
+	PYTHONPATH=src:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+		$(VENV)/fuzz/bin/python -m tests.faults.fuzz
+
+audit: install  ## Look the locked versions up in the database of known vulnerabilities (needs the network)
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/pip install --quiet --disable-pip-version-check pip-audit==2.10.1
+	$(VENV)/audit/bin/pip-audit --disable-pip --no-deps --requirement requirements.lock
+	$(VENV)/audit/bin/pip-audit --disable-pip --no-deps --requirement requirements-torch.txt
+
+test-cluster: install-cluster  ## Run the tests with real engines: Slurm, PostgreSQL, MLflow's server (minutes)
+	$(BIN)/python -m pytest tests/cluster --numprocesses 0 --capture no -rs
 
 lint: install  ## Check the style of code and workflow
 	$(BIN)/ruff check .
@@ -41,8 +66,8 @@ format: install  ## Bring code and workflow into style
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow
 
-ui: install  ## Look at the runs in MLflow, on this machine only: http://127.0.0.1:$(PORT)
-	$(BIN)/mlflow ui --host 127.0.0.1 --port $(PORT) --backend-store-uri sqlite:///results/mlflow.db
+ui: install  ## Look at the runs in MLflow: on this machine, http://127.0.0.1:$(PORT), or say where their server is
+	$(BIN)/python -m equiset.ui --port $(PORT)
 
 reference: install  ## Make the published runs again, many hours, and put them into README.md
 	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- readme
@@ -59,6 +84,9 @@ docs/rulegraph.svg: Snakefile $(wildcard workflow/rules/*.smk)  # needs graphviz
 lock:  ## Resolve the versions anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 		--extra workflow --extra dev --group torch-needs --custom-compile-command 'make lock' --output-file requirements.lock
+	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
+		--extra cluster --constraint requirements.lock --custom-compile-command 'make lock' \
+		--output-file requirements-cluster.lock
 	$(MAKE) environment.yml
 
 environment.yml: requirements.lock requirements-torch.txt

@@ -18,12 +18,17 @@ include: "workflow/rules/claims.smk"
 include: "workflow/rules/tracking.smk"
 include: "workflow/rules/times.smk"
 include: "workflow/rules/reference.smk"
+include: "workflow/rules/report.smk"
 
 
 rule all:
     default_target: True
     input:
-        all_results(config_at().scale),
+        f"results/{config_at().scale}/report.html",
+
+
+onstart:
+    stop_if_the_disk_is_too_small()
 
 
 onsuccess:

@@ -6,6 +6,7 @@ hears of a wrong key or value is the key's full name.
 """
 
 import json
+import os
 from typing import Any, Literal, get_args
 
 from pydantic import Field, create_model
@@ -27,12 +28,17 @@ class Tracking(Settings):
     uri: str | None = None
     """Tracking server or database. Empty: the environment's MLFLOW_TRACKING_URI, else `results/mlflow.db`."""
 
+    def address(self) -> str:
+        return self.uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///results/mlflow.db"
+
 
 class _Config(Settings):
     scale: Scale = "demo"
     """How large everything is: `smoke` (seconds), `demo` (minutes), `paper` (the paper's own sizes)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks are trained. `auto` takes the GPU if there is one."""
+    processes: int = Field(1, ge=1, le=1024)
+    """Processes (with `device: cuda`, GPUs) that train one network together. It changes the time and the rounding."""
     data_folder: str = Field("data", min_length=1)
     """Where downloads are kept. They are shared by all scales."""
     tracking: Tracking = Tracking()

@@ -1,5 +1,6 @@
 """Files that are either whole or absent, and what identifies them."""
 
+import errno
 import hashlib
 import json
 import os
@@ -8,6 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from equiset.errors import EquisetError
+
+_NEARLY_NOTHING = 2**16  # bytes
 
 
 @contextmanager
@@ -29,8 +34,19 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         elif path.is_dir():
             shutil.rmtree(path)
         os.replace(partial, path)
+    except Exception as error:
+        if is_full(error, path.parent):
+            raise EquisetError(f"no space is left to write {path}. Make room and run the same command again") from None
+        raise
     finally:
         _remove(partial)
+
+
+def is_full(error: Exception, folder: Path) -> bool:
+    """Say whether an error means that the disk of a folder is full. Each library has its own words for it."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    return "No space left" in str(error) or shutil.disk_usage(folder).free < _NEARLY_NOTHING
 
 
 def _remove(path: Path) -> None:

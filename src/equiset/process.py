@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from equiset.errors import EquisetError
+from equiset.occupancy import begin_job
 
 # glibc's malloc.h
 _M_TRIM_THRESHOLD = -1
@@ -39,6 +40,7 @@ def run_stage(main: Callable[[list[str] | None], None]) -> None:
         format="%(asctime)s %(levelname)s %(message)s",
         datefmt="%H:%M:%S",
     )
+    begin_job()
     try:
         main(None)
     except EquisetError as error:

@@ -1,10 +1,11 @@
 """MLflow's view of the runs. The only module that imports mlflow; everything it shows comes from files."""
 
 import fcntl
+import getpass
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,19 +15,25 @@ from typing import Any
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
 os.environ.setdefault("MLFLOW_ENABLE_PROMPT_REGISTRY", "false")
+os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
 import numpy as np
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, ViewType
 from mlflow.exceptions import MlflowException
 
-from equiset.files import digest
-from equiset.results.runs import Run
+from equiset.files import atomic_path, digest
+from equiset.results.notes import run_note, superseded_note
+from equiset.results.palette import BLACK, GREY, MODELS
+from equiset.results.runs import Run, kind_of_data
 
 log = logging.getLogger(__name__)
 
 Unreachable = MlflowException
 _BATCH = 1000  # MLflow's own limit of metrics in one call
+_NOTE = "mlflow.note.content"  # what MLflow shows as the description
+_SUPERSEDED = "equiset.superseded_by"
+_COLOUR = "mlflow.runColor"  # of the run in MLflow's charts
 
 
 @dataclass
@@ -35,6 +42,12 @@ class Tracker:
 
     client: MlflowClient
     experiment: Experiment
+
+    def describe(self, note: str) -> None:
+        """Say on the experiment's page what it is, and that it holds trainings, which MLflow would otherwise guess."""
+        for key, value in ((_NOTE, note), ("mlflow.experimentKind", "custom_model_development")):
+            if self.experiment.tags.get(key) != value:
+                self.client.set_experiment_tag(self.experiment.experiment_id, key, value)
 
     def send_run(self, run: Run) -> str:
         """Send one run unless it is there already, and return its MLflow id."""
@@ -52,8 +65,11 @@ class Tracker:
             "equiset.seed": str(run.seed),
             "equiset.spec_hash": info["spec_hash"],
             "equiset.run_digest": content,
-            "equiset.data": "real" if info["sets"]["real"] else "stand-in",
+            "equiset.data": kind_of_data(info["sets"]),
             "equiset.git_commit": info["git_commit"] or "unknown",
+            _NOTE: run_note(run),
+            _COLOUR: MODELS.get(spec["settings"]["model"], BLACK),
+            "mlflow.user": _user(),
         }
         started, ended = _milliseconds(info["started"]), _milliseconds(info["ended"])
         created = self.client.create_run(self.experiment.experiment_id, started, tags, name)
@@ -66,24 +82,62 @@ class Tracker:
         for first in range(0, len(metrics), _BATCH):
             self.client.log_batch(run_id, metrics=metrics[first : first + _BATCH])
         self.client.log_artifact(run_id, str(run.folder / "run.json"))
+        self._replace(known, run_id, content)
         self.client.set_terminated(run_id, "FINISHED", ended)
-        for other in known:
-            self.client.set_tag(other.info.run_id, "equiset.superseded_by", run_id)
-        return run_id
+        return self._only_copy(name, tags)
+
+    def _supersede(self, other: Any, run_id: str) -> None:
+        """Mark a run whose place another one took: for programs by a tag, for people in its name and description."""
+        tags = {_SUPERSEDED: run_id, _NOTE: superseded_note(run_id, other.data.tags.get(_NOTE, ""))}
+        tags[_COLOUR] = GREY
+        for key, value in tags.items():
+            self.client.set_tag(other.info.run_id, key, value)
+        # Last, because by its name it is found: a marking that was cut off is done again.
+        self.client.update_run(other.info.run_id, name=f"superseded: {other.info.run_name}")
 
     def send_shown(self, files: list[Path], scale: str) -> str:
         """Send the tables and figures, as artifacts of a run of their own."""
         content = ",".join(f"{path.name}:{digest(path)[:12]}" for path in files)
-        for other in self._runs_named("tables and figures", scale):
-            if other.data.tags.get("equiset.run_digest") == content:
+        name = "tables and figures"
+        known = self._runs_named(name, scale)
+        for other in known:
+            if other.data.tags.get("equiset.run_digest") == content and other.info.status == "FINISHED":
                 return other.info.run_id
-            self.client.delete_run(other.info.run_id)
-        tags = {"equiset.scale": scale, "equiset.run_digest": content}
-        created = self.client.create_run(self.experiment.experiment_id, tags=tags, run_name="tables and figures")
+        tags = {"equiset.scale": scale, "equiset.run_digest": content, "mlflow.user": _user()}
+        created = self.client.create_run(self.experiment.experiment_id, tags=tags, run_name=name)
         for path in files:
             self.client.log_artifact(created.info.run_id, str(path), path.parent.name)
+        replaced = self._replace(known, created.info.run_id, content)
         self.client.set_terminated(created.info.run_id)
-        return created.info.run_id
+        for other in replaced:
+            if other.info.status == "FINISHED":  # else it may be just arriving
+                self.client.delete_run(other.info.run_id)
+        return self._only_copy(name, tags)
+
+    def _replace(self, known: list[Any], run_id: str, content: str) -> list[Any]:
+        """Mark what this user sent before as superseded; on a shared server nobody replaces the runs of others."""
+        mine = [run for run in known if run.data.tags.get("mlflow.user", _user()) == _user()]
+        for other in mine:
+            if other.data.tags.get("equiset.run_digest") == content:  # the same one, just arriving or cut off
+                self.client.set_tag(other.info.run_id, _SUPERSEDED, run_id)
+            else:
+                self._supersede(other, run_id)
+        return mine
+
+    def _only_copy(self, name: str, tags: dict[str, str]) -> str:
+        """Leave one of several equal runs that were sent at the same time: the same one, whoever comes last."""
+        equal = [
+            other
+            for other in self._runs_named(name, tags["equiset.scale"])
+            if other.data.tags.get("equiset.run_digest") == tags["equiset.run_digest"]
+            and other.info.status == "FINISHED"
+        ]
+        kept, *others = sorted(equal, key=lambda run: run.info.run_id)
+        for other in others:
+            self.client.delete_run(other.info.run_id)
+        with suppress(MlflowException):  # no such tag: nobody saw it arriving, or another sender removed the tag
+            self.client.delete_tag(kept.info.run_id, _SUPERSEDED)
+        return kept.info.run_id
 
     def _runs_named(self, name: str, scale: str) -> list[Any]:
         query = f"attributes.run_name = '{name}' and tags.`equiset.scale` = '{scale}'"
@@ -93,18 +147,28 @@ class Tracker:
 def open_store(uri: str) -> MlflowClient:
     """Open a tracking store; a new SQLite file gets its tables here."""
     with _alone(uri):
+        database = _database(uri)
+        if database and not database.exists():
+            # A process that is killed between two of the many tables must not leave a database that none can open.
+            with atomic_path(database) as partial:
+                MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
         client = MlflowClient(tracking_uri=uri)
         client.search_experiments(max_results=1)
     return client
 
 
+def _database(uri: str) -> Path | None:
+    """Return the file of a local database; None if the runs are kept elsewhere."""
+    return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
+
+
 @contextmanager
 def _alone(uri: str) -> Iterator[None]:
     """Let one process at a time open a local database: several that create its tables together break it."""
-    if not uri.startswith("sqlite:///"):
+    database = _database(uri)
+    if database is None:
         yield
         return
-    database = Path(uri.removeprefix("sqlite:///"))
     database.parent.mkdir(parents=True, exist_ok=True)
     with database.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
@@ -117,11 +181,23 @@ def open_experiment(uri: str, name: str) -> Tracker:
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         # Beside a local database the artifacts stay in the project; a server keeps its own.
-        local = uri.startswith("sqlite:///")
-        folder = Path(uri.removeprefix("sqlite:///")).resolve().parent / "mlflow-artifacts" / name
-        experiment_id = client.create_experiment(name, folder.as_uri() if local else None)
-        experiment = client.get_experiment(experiment_id)
+        database = _database(uri)
+        folder = database and database.resolve().parent / "mlflow-artifacts" / name
+        try:
+            client.create_experiment(name, folder and folder.as_uri())
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":  # somebody else was faster
+                raise
+        experiment = client.get_experiment_by_name(name)
     return Tracker(client, experiment)
+
+
+def _user() -> str:
+    """Return whose runs these are, as MLflow shows it."""
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):  # a container without user names
+        return "unknown"
 
 
 def _milliseconds(time: str) -> int:

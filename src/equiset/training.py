@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from equiset import parallel
 from equiset.errors import EquisetError
 from equiset.experiments.base import Optimizer, Training
 from equiset.files import atomic_path, digest_json
@@ -42,12 +43,12 @@ class Task(Protocol):
     def build_model(self) -> nn.Module: ...
 
     def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
-        """Yield one epoch of batches in the order that `generator` decides."""
+        """Yield one epoch of batches in the order that `generator` decides, of each the part that is `share`d."""
 
     def validation_batches(self) -> Iterator[Batch]: ...
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Sums]:
-        """Return the loss to minimise and the sums that the epoch's metrics are made of."""
+        """Return the loss to minimise, a mean over `sums["sets"]`, and the sums that the metrics are made of."""
 
     def predict(self, model: nn.Module) -> pd.DataFrame:
         """Return one row per prediction that the results need."""
@@ -118,12 +119,14 @@ def train(
     if settings.precision == "bfloat16" and device.type == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         log.warning("this CPU has no bfloat16 arithmetic: expect training to be many times slower than with float32")
     fix_seeds(seed)
-    model = task.build_model().to(device)
+    model = parallel.share_layers(task.build_model().to(device))
     optimizer = make_optimizer(settings.optimizer, model)
     progress = _resume(checkpoint, model, optimizer, device, settings.epochs)
+    parallel.require_same(progress.epochs, "checkpoint", device)
     epochs = range(progress.epochs + 1, settings.epochs + 1)
     # The bar is silent when stderr is not a terminal; the log has one line per epoch anyway.
-    bar = tqdm(epochs, initial=progress.epochs, total=settings.epochs, unit="epoch", disable=None)
+    silent = None if parallel.is_first() else True
+    bar = tqdm(epochs, initial=progress.epochs, total=settings.epochs, unit="epoch", disable=silent)
     for epoch in bar:
         started = time.perf_counter()
         trained = _train_epoch(task, settings, model, optimizer, seed, epoch, device)
@@ -156,11 +159,11 @@ def _train_epoch(
     model.train()
     batches = task.train_batches(torch.Generator().manual_seed(torch.initial_seed()))
     totals: Sums = {}
-    for batch in batches:
+    for batch in parallel.each(batches):
         with arithmetic(settings.precision, device):
             loss, sums = task.loss(model, batch)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss = parallel.backward(loss, sums["sets"], model)
         limit = settings.gradient_clip or math.inf
         norm = nn.utils.clip_grad_norm_(model.parameters(), limit)
         if not torch.isfinite(loss + norm):
@@ -169,8 +172,8 @@ def _train_epoch(
                 "Lower training.optimizer.learning_rate or set training.gradient_clip"
             )
         step(optimizer)
-        _add(totals, sums)
-    return _means(totals)
+        _add(totals, parallel.counted(sums))
+    return _means(parallel.add_up(totals, device))
 
 
 @torch.no_grad()
@@ -179,9 +182,9 @@ def evaluate(task: Task, model: nn.Module, precision: str, device: torch.device)
     model.eval()
     totals: Sums = {}
     with arithmetic(precision, device):
-        for batch in task.validation_batches():
-            _add(totals, task.loss(model, batch)[1])
-    return _means(totals)
+        for batch in parallel.each(task.validation_batches()):
+            _add(totals, parallel.counted(task.loss(model, batch)[1]))
+    return _means(parallel.add_up(totals, device))
 
 
 def _add(totals: Sums, sums: Sums) -> None:
@@ -195,6 +198,8 @@ def _means(totals: Sums) -> dict[str, float]:
 
 
 def _save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+    if not parallel.is_first():
+        return
     with atomic_path(path) as partial:
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "progress": vars(progress)}
         torch.save(state, partial)

@@ -88,10 +88,15 @@ VALID = {
     "place": "section 1",
     "statement": "Something.",
     "paper": "87 ± 1 %",
-    "needs": {"dataset": "mnist", "data": "paper", "scale": "paper"},
+    "needs": {"dataset": "redmapper", "data": "paper", "scale": "paper"},
     "judged_by": [
         {
-            "measure": {"kind": "metric", "experiment": "mnist_sums", "metric": "validation_accuracy", "variant": "I-N3"},
+            "measure": {
+                "kind": "metric",
+                "experiment": "mnist_sums",
+                "metric": "validation_accuracy",
+                "variant": "I-N3",
+            },
             "expect": {"kind": "paper-value", "value": 0.87, "spread": 0.01, "better": "higher"},
         }
     ],

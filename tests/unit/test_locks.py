@@ -23,3 +23,12 @@ def test_the_conda_environment_has_the_versions_of_the_lock():
     pins = PIN.findall((ROOT / "requirements-torch.txt").read_text() + (ROOT / "requirements.lock").read_text())
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     assert environment["dependencies"][-1]["pip"] == pins, "run `make environment.yml`"
+
+
+def test_the_packages_for_a_cluster_change_no_other_version():
+    lock, cluster = (
+        set(PIN.findall((ROOT / name).read_text())) for name in ("requirements.lock", "requirements-cluster.lock")
+    )
+    names = {pin.split("==")[0] for pin in lock}
+    assert cluster - lock == {pin for pin in cluster if pin.split("==")[0] not in names}
+    assert {pin.split("==")[0] for pin in cluster - lock} > {"psycopg2-binary", "snakemake-executor-plugin-slurm"}

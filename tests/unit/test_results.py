@@ -11,7 +11,7 @@ from equiset.results.tables import Table
 from equiset.stages import show
 
 
-def write_run(folder, variant="IV-N6", seed=0, last=0.5, best=0.75, model="IV", real=True, dropout=0.2):
+def write_run(folder, variant="IV-N6", seed=0, last=0.5, best=0.75, model="IV", real=True, dropout=0.2, **sets):
     run = folder / variant / f"seed{seed}"
     run.mkdir(parents=True)
     settings = {"model": model, "set_pool": "sum", "dropout": dropout, "training": {"epochs": 3}}
@@ -19,7 +19,7 @@ def write_run(folder, variant="IV-N6", seed=0, last=0.5, best=0.75, model="IV", 
         run / "run.json",
         {
             "spec": {"variant": variant, "seed": seed, "scale": "demo", "settings": settings},
-            "sets": {"members": int(variant.split("N")[1][0]), "real": real, "data": "MNIST"},
+            "sets": {"members": int(variant.split("N")[1][0]), "real": real, "data": "MNIST", **sets},
             "parameters": 12345,
             "epoch_seconds": [60, 60, 60],
         },
@@ -49,7 +49,7 @@ def test_the_accuracy_table_says_what_the_files_say(tmp_path):
     assert row["best_epoch_median"] == 2
     assert row["train_accuracy_last_mean"] == 0.75
     assert row["constant_guess_accuracy"] == 0
-    assert (row["parameters"], row["minutes_mean"], row["seeds"]) == (12345, 3, 2)
+    assert (row["parameters"], row["seeds"]) == (12345, 2)
     shown = table.shown.iloc[0]
     assert shown["Validation, last (%)"] == "55.0 ± 7.1"
     assert shown["Validation, best (%)"] == "75.0 ± 0.0"
@@ -72,6 +72,28 @@ def test_every_table_names_its_data_scale_and_seeds(tmp_path, real, words):
     notes = " ".join(SHOWN["accuracy"](material(write_run(tmp_path, real=real))).notes)
     assert words in notes
     assert "Scale: demo. Seeds: 0." in notes
+
+
+@pytest.mark.parametrize(
+    ("data", "real", "words"),
+    [
+        ("user data in the layout of MNIST", False, "data of the USER'S OWN, not the paper's: user data"),
+        ("MNIST", True, "real data: MNIST"),
+        ("stand-in for MNIST", False, "STAND-IN data: stand-in for MNIST"),
+    ],
+)
+def test_files_in_a_folder_are_named_for_what_they_are(tmp_path, data, real, words):
+    run = write_run(tmp_path, real=real, source="folder", data=data)
+    table = SHOWN["accuracy"](material(run))
+    assert words in table.notes[-1]
+    assert table.numbers["real_data"].item() is real
+
+
+def test_no_table_holds_a_time(tmp_path):
+    """Times differ from run to run; run.json has them."""
+    table = SHOWN["accuracy"](material(write_run(tmp_path)))
+    columns = [*table.numbers.columns, *table.shown.columns]
+    assert not [name for name in columns if "minute" in name.lower() or "second" in name.lower()]
 
 
 def test_formats(tmp_path):

@@ -1,12 +1,16 @@
 """MLflow shows what the files say, once, and never stands in the way."""
 
+import json
+import shlex
 import shutil
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
+from mlflow import MlflowClient
 
 from equiset.files import read_json, write_json
 from equiset.results.runs import Run
@@ -88,6 +92,70 @@ def test_sending_twice_changes_nothing_and_a_new_result_supersedes_the_old(uri, 
     assert second != first
     assert tracker.client.get_run(first).data.tags["equiset.superseded_by"] == second
     assert "equiset.superseded_by" not in tracker.client.get_run(second).data.tags
+    names = {run_id: tracker.client.get_run(run_id).info.run_name for run_id in (first, second)}
+    assert names == {first: "superseded: IV-N3/seed0", second: "IV-N3/seed0"}
+    assert (
+        tracker.client.get_run(first).data.tags["mlflow.note.content"].startswith(f"**Superseded** by run `{second}`")
+    )
+    # The first result, when it comes back, is a run of its own: the superseded one stays what it is.
+    assert tracker.send_run(Run(write_run(tmp_path))) not in (first, second)
+
+
+def test_a_run_says_what_it_was_made_of_and_how_to_repeat_it(uri, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = Run(write_run(Path("results/demo/mnist_sums/runs")))
+    tracker = open_experiment(uri, "mnist_sums")
+    note = tracker.client.get_run(tracker.send_run(run)).data.tags["mlflow.note.content"]
+    assert "**real data: MNIST.**" in note
+    assert "s" * 64 in note
+    assert "d" * 64 in note
+    assert "git checkout c0ffee" in note
+    assert "snakemake --cores all --force -- results/demo/mnist_sums/runs/IV-N3/seed0/run.json" in note
+    command = next(line for line in note.splitlines() if line.startswith("python -m equiset.stages.train"))
+    words = shlex.split(command)
+    assert json.loads(words[words.index("--spec") + 1]) == run.info["spec"]
+    assert words[words.index("--store") + 1] == "results/demo/data/mnist/store"
+
+
+def test_an_experiment_says_what_it_is(uri, tmp_path):
+    track.main(["--uri", uri, "--experiment", "mnist_sums", "--scale", "demo"])
+    tags = open_experiment(uri, "mnist_sums").experiment.tags
+    assert "sum of the digits" in tags["mlflow.note.content"]
+    assert tags["mlflow.experimentKind"] == "custom_model_development"
+
+
+def test_a_new_result_leaves_the_runs_of_others_alone(uri, tmp_path, monkeypatch):
+    tracker = open_experiment(uri, "mnist_sums")
+    table = tmp_path / "accuracy.md"
+    for user in ("alice", "bob"):
+        monkeypatch.setenv("LOGNAME", user)
+        table.write_text(user)
+        tracker.send_run(Run(write_run(tmp_path, accuracy=len(user) / 10)))
+        tracker.send_shown([table], "demo")
+    runs = tracker.client.search_runs([tracker.experiment.experiment_id])
+    assert sorted(run.data.tags["mlflow.user"] for run in runs) == ["alice", "alice", "bob", "bob"]
+    assert not any("equiset.superseded_by" in run.data.tags for run in runs)
+
+
+def test_equal_runs_of_two_senders_at_once_become_one(uri, tmp_path, monkeypatch):
+    """The second sender looks before the first has sent anything, and ends last."""
+    tracker = open_experiment(uri, "mnist_sums")
+    run = Run(write_run(tmp_path))
+    first = tracker.send_run(run)
+    search, answers = tracker._runs_named, [[]]
+    monkeypatch.setattr(tracker, "_runs_named", lambda *query: answers.pop() if answers else search(*query))
+    kept = tracker.send_run(run)
+    (left,) = search("IV-N3/seed0", "demo")
+    assert left.info.run_id == kept <= first
+
+
+def test_an_experiment_that_another_sender_created_meanwhile_is_used(uri, monkeypatch):
+    first = open_experiment(uri, "mnist_sums").experiment.experiment_id
+    find, answers = MlflowClient.get_experiment_by_name, [None]
+    monkeypatch.setattr(
+        MlflowClient, "get_experiment_by_name", lambda *query: answers.pop() if answers else find(*query)
+    )
+    assert open_experiment(uri, "mnist_sums").experiment.experiment_id == first
 
 
 def test_tables_and_figures_are_artifacts(uri, tmp_path):

@@ -8,6 +8,7 @@ rule measure:
     output:
         # Those named `time_` hold processor time, which differs from run to run.
         measured=expand("results/{{scale}}/laws/{item}.parquet", item=Laws.model_fields),
+        run="results/{scale}/laws/run.json",
     log:
         "results/{scale}/logs/measure.log",
     benchmark:
@@ -20,7 +21,7 @@ rule measure:
         runtime=60,
     params:
         settings=lambda wildcards: canonical_json(laws_spec(config_at(wildcards.scale))),
-        folder=lambda wildcards, output: str(Path(output.measured[0]).parent),
+        folder=lambda wildcards, output: str(Path(output.run).parent),
     message:
         "Measuring the layers themselves"
     shell:
@@ -32,7 +33,7 @@ rule judge_claims:
     """Judge every claim of the paper by all that was run and measured."""
     input:
         code=sources_of("equiset.stages.judge"),
-        claims="workflow/claims.yaml",
+        claims=local("workflow/claims.yaml"),
         runs=lambda wildcards: of_all_experiments(run_files, wildcards),
         analyses=lambda wildcards: of_all_experiments(analysis_files, wildcards),
         measured=rules.measure.output.measured,
@@ -51,7 +52,7 @@ rule judge_claims:
         runtime=10,
     params:
         scale="{scale}",
-        runs=lambda wildcards: of_all_experiments(run_folders, wildcards),
+        runs=lambda wildcards, input: folders_of(input.runs),
         folder=lambda wildcards, output: str(Path(output.conditions).parent),
     message:
         "Judging the paper's claims"
@@ -64,7 +65,7 @@ use rule judge_claims as judge_claims_of_one with:
     # For whoever runs a single experiment: all claims are listed, those of the others are not tested.
     input:
         code=sources_of("equiset.stages.judge"),
-        claims="workflow/claims.yaml",
+        claims=local("workflow/claims.yaml"),
         runs=run_files,
         analyses=analysis_files,
         measured=[],
@@ -83,7 +84,7 @@ use rule judge_claims as judge_claims_of_one with:
         "results/{scale}/benchmarks/judge_claims/{experiment}.tsv"
     params:
         scale="{scale}",
-        runs=run_folders,
+        runs=lambda wildcards, input: folders_of(input.runs),
         folder=lambda wildcards, output: str(Path(output.conditions).parent),
     message:
         "Judging the paper's claims by {wildcards.experiment} alone"

@@ -8,7 +8,9 @@ from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 
+from equiset import dependencies, masking
 from equiset.config import (
+    SCALES,
     analysis_spec,
     fetch_spec,
     laws_spec,
@@ -17,11 +19,12 @@ from equiset.config import (
     sets_spec,
 )
 from equiset.data import DATASETS
-from equiset.dependencies import sources_of
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
 from equiset.laws.settings import Laws
+from equiset.occupancy import begin_run
+from equiset.space import check_space
 
 # Jobs run the code of this folder with the Python that runs Snakemake, whether or not its environment is active.
 os.environ.update(
@@ -30,6 +33,10 @@ os.environ.update(
     ),
     PYTHONPATH=str(Path("src").resolve()),
 )
+
+# Runs of jobs on other machines read this file, too, and are part of the run that began.
+if workflow.is_main_process and (notice := begin_run()):
+    logger.warning(notice)
 
 
 @cache
@@ -54,6 +61,11 @@ wildcard_constraints:
     item="[a-z0-9_]+",
 
 
+def sources_of(*modules):
+    """The source files of some modules: part of the project, even when the results go to a storage."""
+    return [local(file) for file in dependencies.sources_of(*modules)]
+
+
 def data_sources(stage):
     """The source files whose change must repeat a stage of a data set."""
     return lambda wildcards: sources_of(
@@ -68,8 +80,13 @@ def experiment_sources(stage, part):
     )
 
 
+def processes(wildcards):
+    """The number of processes that train one network."""
+    return config_at(wildcards.scale).processes
+
+
 def gpus(wildcards):
-    """The number of GPUs that a training job takes."""
+    """The number of GPUs that a job takes, other than training by several processes."""
     return int(config_at(wildcards.scale).device == "cuda")
 
 
@@ -107,6 +124,11 @@ def analysed_folders(wildcards):
     return run_folders(wildcards, experiment.analyses[wildcards.item])
 
 
+def folders_of(files):
+    """The folders of some files where a job finds them: below `results`, or a storage's copies."""
+    return list(dict.fromkeys(str(Path(file).parent) for file in files))
+
+
 def analysis_files(wildcards):
     """The analyses of an experiment whose variants run at this scale."""
     analyses = config_at(wildcards.scale).experiment(wildcards.experiment).analyses
@@ -132,6 +154,19 @@ def of_all_experiments(files_of, wildcards):
         for file in files_of(
             SimpleNamespace(scale=wildcards.scale, experiment=experiment)
         )
+    ]
+
+
+# The experiments of workflow/reference.yaml, by their data set's name.
+PUBLISHED = {"mnist": "mnist_sums", "redmapper": "redshift"}
+
+
+def of_published_experiments(files_of):
+    """What a helper of this file returns for one experiment, for the published ones at the paper's scale."""
+    return [
+        file
+        for experiment in PUBLISHED.values()
+        for file in files_of(SimpleNamespace(scale="paper", experiment=experiment))
     ]
 
 
@@ -169,18 +204,37 @@ def finished_results(scale):
     return claims_files(scale) + shown + tracked
 
 
-def all_results(scale):
-    """Everything that one `snakemake` makes, and where its time went."""
-    return finished_results(scale) + [f"results/{scale}/time/time_by_rule.md"]
+def report_sources(wildcards):
+    """The source files whose change must repeat the report."""
+    about = [f"{package}.about" for package in EXPERIMENTS.values()]
+    return sources_of("equiset.stages.report", *about)
+
+
+def experiment_title(wildcards):
+    """What an experiment is called in the report."""
+    return config_at(wildcards.scale).experiment(wildcards.experiment).title
 
 
 def tracking_uri():
-    """Where MLflow's view of the runs is kept."""
-    return (
-        config_at().tracking.uri
-        or os.environ.get("MLFLOW_TRACKING_URI")
-        or "sqlite:///results/mlflow.db"
-    )
+    """Where MLflow's view of the runs is kept, without passwords: jobs find those in their environment."""
+    uri = config_at().tracking.address()
+    shown = masking.without_secrets(uri)
+    if shown != uri:
+        os.environ[masking.VARIABLE] = uri
+    return shown
+
+
+def stop_if_the_disk_is_too_small():
+    """Compare what the jobs to be run will write with the room that there is, before the first one starts."""
+    parts = {}
+    for job in workflow.dag.needrun_jobs():
+        names = {key: job.wildcards_dict.get(key) for key in ("dataset", "experiment")}
+        parts.setdefault(job.wildcards_dict.get("scale"), set()).update(names.values())
+    try:
+        for scale in set(parts) & set(SCALES):
+            check_space(config_at(scale), Path("results") / scale, parts[scale])
+    except EquisetError as error:
+        raise WorkflowError(str(error)) from None
 
 
 def where_results_are():
@@ -195,4 +249,8 @@ def where_results_are():
             f"  tables   results/{scale}/{experiment}/tables/",
             f"  figures  results/{scale}/{experiment}/figures/",
         ]
-    return "\n".join([*lines, "  runs     make ui   (MLflow, in the browser)"])
+    lines += [
+        "  runs     make ui   (MLflow, in the browser)",
+        f"  report   results/{scale}/report.html   (all of it on one page)",
+    ]
+    return "\n".join(lines)

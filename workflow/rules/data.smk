@@ -48,7 +48,7 @@ rule prepare:
         "../../environment.yml"
     threads: 8  # as many as there are, up to eight
     resources:
-        mem_mb=1000,
+        mem_mb=4000,  # eight processes, and as many bytes of the array as they have written
         runtime=60,
     params:
         spec=rules.fetch.params.spec,

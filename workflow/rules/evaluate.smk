@@ -19,7 +19,7 @@ rule evaluate:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=2000,
+        mem_mb=3000,
         runtime=60,
         gpu=gpus,
     params:
@@ -61,7 +61,8 @@ rule analyse:
                 config_at(wildcards.scale), wildcards.experiment, wildcards.item
             )
         ),
-        folders=analysed_folders,
+        folders=lambda wildcards, input: folders_of(input.runs),
+        order=analysed_folders,  # a new order in the config is a change, and inputs have none
     message:
         "Analysing {wildcards.item} of {wildcards.experiment}"
     shell:

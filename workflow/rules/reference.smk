@@ -1,17 +1,5 @@
 """Published runs, from results at the paper's scale: `make reference`. Nothing of this is part of the default target."""
 
-# By the data set's name, the experiments of workflow/reference.yaml.
-PUBLISHED = {"mnist": "mnist_sums", "redmapper": "redshift"}
-
-
-def published(files_of):
-    """What a helper of common.smk returns for all published experiments."""
-    return [
-        file
-        for experiment in PUBLISHED.values()
-        for file in files_of(SimpleNamespace(scale="paper", experiment=experiment))
-    ]
-
 
 rule publish:
     """Copy the small files of an experiment's runs, its tables and its figures."""
@@ -47,9 +35,9 @@ use rule judge_claims as judge_published_claims with:
     input:
         code=sources_of("equiset.stages.judge"),
         claims="workflow/claims.yaml",
-        runs=published(run_files),
-        analyses=published(analysis_files),
-        measured=[file.format(scale="paper") for file in rules.measure.output.measured],
+        runs=of_published_experiments(run_files),
+        analyses=of_published_experiments(analysis_files),
+        measured=expand("results/paper/laws/{item}.parquet", item=Laws.model_fields),
     output:
         claims=multiext(
             "results/reference/claims/claims", ".csv", ".md", ".tex", ".html"
@@ -61,8 +49,8 @@ use rule judge_claims as judge_published_claims with:
         "results/paper/benchmarks/judge_published_claims.tsv"
     params:
         scale="paper",
-        runs=published(run_folders),
-        folder="results/reference/claims",
+        runs=of_published_experiments(run_folders),
+        folder=lambda wildcards, output: str(Path(output.conditions).parent),
     message:
         "Judging the paper's claims by the published runs"
 

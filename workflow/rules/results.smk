@@ -9,7 +9,14 @@ rule tabulate:
         store=store_of,
         analyses=analysis_files,
     output:
-        multiext("results/{scale}/{experiment}/tables/{item}", ".csv", ".md", ".tex"),
+        report(
+            "results/{scale}/{experiment}/tables/{item}.csv",
+            caption="../report/shown.rst",
+            category="Tables",
+            subcategory=experiment_title,
+            labels={"table": "{item}"},
+        ),
+        multiext("results/{scale}/{experiment}/tables/{item}", ".md", ".tex"),
     log:
         "results/{scale}/logs/tabulate/{experiment}/{item}.log",
     benchmark:
@@ -18,10 +25,11 @@ rule tabulate:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2000,
         runtime=10,
     params:
-        folders=run_folders,
+        folders=lambda wildcards, input: folders_of(input.runs),
+        order=run_folders,  # a new order in the config is a change, and inputs have none
     message:
         "Writing {output[0]}"
     shell:
@@ -32,7 +40,14 @@ rule tabulate:
 
 use rule tabulate as plot with:
     output:
-        multiext("results/{scale}/{experiment}/figures/{item}", ".png", ".pdf"),
+        report(
+            "results/{scale}/{experiment}/figures/{item}.png",
+            caption="../report/shown.rst",
+            category="Figures",
+            subcategory=experiment_title,
+            labels={"figure": "{item}"},
+        ),
+        "results/{scale}/{experiment}/figures/{item}.pdf",
     log:
         "results/{scale}/logs/plot/{experiment}/{item}.log",
     benchmark:

@@ -12,6 +12,7 @@ rule create_tracking_database:
         "results/mlflow.log",
     benchmark:
         "results/mlflow.tsv"
+    localrule: True  # on a cluster: one machine writes to the database file, and only it must reach the server
     conda:
         "../../environment.yml"
     threads: 1
@@ -29,8 +30,9 @@ rule create_tracking_database:
 rule track:
     """Send the runs of an experiment to MLflow, with its tables and figures."""
     input:
-        code=sources_of("equiset.stages.track"),
-        database=ancient(rules.create_tracking_database.output.flag),
+        code=experiment_sources("track", "about"),
+        # Not ancient(): a new address must send the runs at once, and Snakemake looks no further behind such a file.
+        database=rules.create_tracking_database.output.flag,
         runs=run_files,
         shown=lambda wildcards: shown_files(wildcards.scale, wildcards.experiment),
     output:
@@ -39,6 +41,7 @@ rule track:
         "results/{scale}/logs/track/{experiment}.log",
     benchmark:
         "results/{scale}/benchmarks/track/{experiment}.tsv"
+    localrule: True
     conda:
         "../../environment.yml"
     threads: 1
@@ -47,7 +50,7 @@ rule track:
         runtime=60,
     params:
         uri=tracking_uri(),
-        folders=run_folders,
+        folders=lambda wildcards, input: folders_of(input.runs),
     message:
         "Sending the runs of {wildcards.experiment} to MLflow"
     shell:

@@ -17,11 +17,13 @@ rule train:
         "results/{scale}/benchmarks/train/{experiment}/{variant}/seed{seed}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
+    threads: processes
     resources:
-        mem_mb=2000,
+        mem_mb=lambda wildcards: 4000 * processes(wildcards),
         runtime=2880,
-        gpu=gpus,
+        gpu=lambda wildcards: gpus(wildcards) * processes(wildcards),
+        # Here and not under params: another number repeats no training.
+        processes=processes,
     params:
         spec=lambda wildcards: canonical_json(
             run_spec(
@@ -39,4 +41,4 @@ rule train:
     shell:
         "python -m equiset.stages.train --spec {params.spec:q} --store {input.store:q} --sets {input.sets:q}"
         " --checkpoints {params.checkpoints:q} --output {params.folder:q} --threads {threads}"
-        " 2> {log:q}"
+        " --processes {resources.processes} 2> {log:q}"

@@ -11,10 +11,10 @@ import PIL
 from pydantic import Field
 
 from equiset.data.celeba_annotations import PARTS, ROLES, Annotations, read_annotations
-from equiset.data.celeba_images import ImageSource, convert, listing_digest
+from equiset.data.celeba_images import SIDE, ImageSource, convert, listing_digest
 from equiset.data.download import download
 from equiset.data.partial import origin_of
-from equiset.data.source import Address, SourceSettings
+from equiset.data.source import Address, SourceSettings, Space
 from equiset.errors import EquisetError
 from equiset.files import digest, digest_json, write_json
 from equiset.settings import Settings
@@ -86,6 +86,13 @@ class CelebaSettings(SourceSettings):
     `full` on average."""
     twin: TwinSize = TwinSize()
     """Size and seed of the stand-in."""
+
+    def space(self) -> Space:
+        small = self.twin.train + self.twin.validation + self.twin.test
+        images = small if self.source == "twin" else 202_599
+        raw = {"twin": 12_000 * images, "folder": 0, "download": sum(known.bytes for known in FILES.values())}
+        pixels = images * SIDE * SIDE * 3
+        return Space(raw[self.source], pixels + 100 * images, passing=pixels)
 
 
 SETTINGS = CelebaSettings

@@ -1,5 +1,6 @@
 """CelebA's annotation files: attributes, identities and the official partition of the images."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ PARTS = ("train", "validation", "test")  # 0, 1 and 2 in the partition file
 _LARGEST = 2**28  # bytes; CelebA's largest annotation file has a tenth of it
 _LONGEST_LINE = 4096
 _BLOCK = 20_000  # lines
+_WIDEST = 16  # characters of a value
 _REMEDY = "Take the file from CelebA's own folder, as it is there"
 
 
@@ -71,7 +73,7 @@ def _write(path: Path, lines: list[str]) -> None:
 
 def _read_attributes(path: Path) -> tuple[np.ndarray, tuple[str, ...], np.ndarray]:
     lines = _lines(path)
-    names = tuple(lines[1].decode("ascii", "replace").split()) if len(lines) > 1 else ()
+    names = tuple(lines[1].decode().split()) if len(lines) > 1 else ()
     if len(names) < 2 or len(set(names)) < len(names):
         raise EquisetError(f"{path}, line 2: expected the different names of the attributes. {_REMEDY}")
     if not lines[0].strip().isdigit() or int(lines[0]) != len(lines) - 2:
@@ -84,7 +86,7 @@ def _read_attributes(path: Path) -> tuple[np.ndarray, tuple[str, ...], np.ndarra
     wrong = ~true & (values != b"-1")
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
-        value = values[row, column].decode("ascii", "replace")
+        value = values[row, column].decode()
         raise EquisetError(f"{path}, line {row + 3}: {names[column]} must be 1 or -1, not {value!r}. {_REMEDY}")
     return files, names, true
 
@@ -110,6 +112,9 @@ def _lines(path: Path) -> list[bytes]:
             f"{path} is a web page, perhaps the quota or login page of the server, and not the annotation file. "
             "Download it again, later or by hand"
         )
+    if strange := re.search(rb"[^\x01-\x7f]", content):
+        line = content.count(b"\n", 0, strange.start()) + 1
+        raise EquisetError(f"{path}, line {line}: a byte that is no plain text, {strange[0]!r}. {_REMEDY}")
     lines = content.splitlines()
     while lines and not lines[-1].strip():
         lines.pop()
@@ -135,8 +140,11 @@ def _table(path: Path, lines: list[bytes], skip: int, width: int) -> tuple[np.nd
                 f"{path}, line {start + row + 1}: expected the name of an image and {width - 1} value(s), got "
                 f"{fields[row][1]!r}. {_REMEDY}"
             )
+        # The type is as wide as the longest token. A value that does not fit would be cut without a word.
+        if table.dtype.itemsize > _WIDEST and (np.char.str_len(table[:, 1:]) > _WIDEST).any():
+            raise EquisetError(f"{path}, lines {start + 1} and following: a value of more than {_WIDEST} characters")
         files.append(table[:, 0].astype(str))
-        values.append(table[:, 1:].astype("S16"))
+        values.append(table[:, 1:].astype(f"S{_WIDEST}"))
     if not files:
         raise EquisetError(f"{path} describes no image. {_REMEDY}")
     return np.concatenate(files), np.concatenate(values)

@@ -13,6 +13,7 @@ import os
 import shutil
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ _LARGEST_FILE = 2**24
 _LARGEST_SIDE = 4096
 _LOG_EVERY_S = 30.0
 _ENDINGS = (".jpg", ".jpeg", ".png")
+# What an image, or its entry in the zip file, may raise. RuntimeError: an encrypted entry, or a strange compression.
+_UNREADABLE = (OSError, ValueError, SyntaxError, KeyError, EOFError, RuntimeError)
+_UNREADABLE += (zipfile.BadZipFile, zlib.error, Image.DecompressionBombError)
 
 
 @dataclass(frozen=True)
@@ -223,7 +227,7 @@ def _fill(reader: _Reader, images: np.memmap, start: int, names: list[str], draf
     for row, name in enumerate(names, start):
         try:
             images[row] = decode(reader.read(name), draft)
-        except (OSError, ValueError, SyntaxError, KeyError, zipfile.BadZipFile, Image.DecompressionBombError) as error:
+        except _UNREADABLE as error:
             images[row] = 0
             faults[name] = f"{type(error).__name__}: {error}".replace("\n", " ")[:200]
     images.flush()

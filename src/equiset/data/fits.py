@@ -28,6 +28,7 @@ _GZIP = b"\x1f\x8b"
 _LONGEST_HEADER = 1000  # records
 _LONGEST_ROW = 2**20  # bytes
 _CHUNK = 2**20
+_MOST_COLUMNS = 999  # what the format allows
 # P and Q are the place and length of an array elsewhere in the file.
 _TYPES: dict[str, Any] = {"L": "S1", "B": "u1", "I": ">i2", "J": ">i4", "K": ">i8", "E": ">f4", "D": ">f8"}
 _TYPES |= {"C": ">c8", "M": ">c16", "P": (">i4", (2,)), "Q": (">i8", (2,))}
@@ -163,6 +164,8 @@ def _skip(path: Path, stream: BinaryIO, size: int, room: int) -> None:
 def _describe(path: Path, header: fits.Header, stream: BinaryIO) -> FitsTable:
     try:
         rows, width = int(header["NAXIS2"]), int(header["NAXIS1"])
+        if not 0 <= int(header["TFIELDS"]) <= _MOST_COLUMNS:
+            raise ValueError(f"a table of {header['TFIELDS']} columns")
         columns = [_column(header, number + 1) for number in range(int(header["TFIELDS"]))]
         fields = [(column.name, _type(str(header[f"TFORM{at + 1}"]))) for at, column in enumerate(columns)]
     except (KeyError, ValueError, TypeError, fits.VerifyError) as error:

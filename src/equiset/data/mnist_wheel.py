@@ -2,7 +2,8 @@
 
 The wheel holds the images as floating-point numbers in a compressed pickle. A pickle can name any function to be
 called, so this one is read with all names but NumPy's three refused, and those three stand for harmless
-classes of this module: no code from outside runs, and no array is larger than its bytes in the file.
+classes of this module: no code from outside runs, and no array is larger than its bytes in the file. Before that, its
+instructions are looked through: some of them take memory for what they merely announce.
 """
 
 import gzip
@@ -10,6 +11,7 @@ import io
 import logging
 import math
 import pickle
+import pickletools
 import subprocess
 import sys
 import tempfile
@@ -84,8 +86,9 @@ def read_wheel(wheel: Path) -> dict[str, np.ndarray]:
 def load_arrays(pickled: bytes) -> Any:
     """Return a pickle's content, which may be tuples, lists and numbers, and arrays of float32 or int64."""
     try:
+        _check_instructions(pickled)
         # Python 2 wrote the package's pickle: what it calls strings are the arrays' bytes.
-        return _content(_Unpickler(io.BytesIO(pickled), encoding="bytes").load())
+        return _content(_Unpickler(io.BytesIO(pickled), encoding="bytes").load(), [0])
     except EquisetError:
         raise
     # A damaged pickle can raise nearly anything from within the unpickler.
@@ -134,6 +137,15 @@ _ALLOWED = {
     ("numpy.core.multiarray", "_reconstruct"): _empty_array,
     ("numpy._core.multiarray", "_reconstruct"): _empty_array,
 }
+_MOST_INSTRUCTIONS = 10_000  # the package's pickle has fewer than 200
+_INSTRUCTIONS = {
+    *("PROTO", "FRAME", "STOP", "MARK", "POP", "NONE", "NEWTRUE", "NEWFALSE"),
+    *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "FLOAT", "BINFLOAT"),
+    *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
+    *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "EMPTY_LIST", "LIST", "APPEND", "APPENDS"),
+    *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD"),
+    *("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "GET", "BINGET", "LONG_BINGET"),
+}
 
 
 class _Unpickler(pickle.Unpickler):
@@ -144,10 +156,30 @@ class _Unpickler(pickle.Unpickler):
             raise EquisetError(f"the pickle asks for {module}.{name}, which is not allowed") from None
 
 
-def _content(value: Any) -> Any:
+def _check_instructions(pickled: bytes) -> None:
+    """Refuse what no pickle of arrays needs, and what costs more than its bytes: few of them can ask for gigabytes."""
+    for number, (instruction, argument, _) in enumerate(pickletools.genops(pickled)):
+        if number > _MOST_INSTRUCTIONS:
+            raise EquisetError(f"the pickle has more than {_MOST_INSTRUCTIONS} instructions")
+        if instruction.name not in _INSTRUCTIONS:
+            raise EquisetError(f"the pickle holds the instruction {instruction.name}, which is not allowed")
+        # The unpickler makes a list as long as the largest number under which something is remembered.
+        if instruction.name.endswith("PUT") and argument > _MOST_INSTRUCTIONS:
+            raise EquisetError(f"the pickle remembers something under the absurd number {argument}")
+
+
+def _content(value: Any, seen: list[int]) -> Any:
+    """Return what a value holds; `seen` counts, because a list may hold another many times over, and that one again."""
+    seen[0] += 1
+    if seen[0] > _MOST_INSTRUCTIONS:
+        raise EquisetError(f"the pickle holds more than {_MOST_INSTRUCTIONS} things")
     if isinstance(value, _Array):
         return value.array
-    return [_content(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [_content(item, seen) for item in value]
+    if value is not None and not isinstance(value, (int, float, str, bytes)):
+        raise EquisetError("the pickle holds something that is neither an array nor a plain value")
+    return value
 
 
 def _images(values: np.ndarray) -> np.ndarray:

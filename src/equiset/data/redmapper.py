@@ -15,7 +15,7 @@ from equiset.data.catalogue import FEATURES, MEMBER_COLUMNS, convert_members, re
 from equiset.data.download import download
 from equiset.data.fits import open_table
 from equiset.data.partial import origin_of
-from equiset.data.source import Address, SourceSettings
+from equiset.data.source import Address, SourceSettings, Space
 from equiset.errors import EquisetError
 from equiset.files import digest, read_json, write_json
 from equiset.settings import Settings
@@ -53,6 +53,10 @@ class RedmapperSettings(SourceSettings):
     """Addresses that hold the two files, tried in this order."""
     twin: TwinSize = TwinSize()
     """Size and seed of the stand-in."""
+
+    def space(self) -> Space:
+        clusters = self.twin.clusters if self.source == "twin" else CLUSTERS
+        return Space(0 if self.source == "folder" else 6_000 * clusters, 12_000 * clusters)
 
 
 SETTINGS = RedmapperSettings

@@ -1,9 +1,10 @@
 """Dropout of whole channels of a set."""
 
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from equiset.nn.inputs import Sets, pack, unpack
+from equiset.nn.shares import current_share, draw, dropout
 
 
 class SetDropout(nn.Module):
@@ -35,13 +36,18 @@ class SetDropout(nn.Module):
         if not self.training or self.p == 0:
             return sets
         if not self.simultaneous:
-            return pack(F.dropout(values, self.p), sets)
+            if layout is not None and current_share():
+                raise ValueError("independent dropout of packed sets cannot be shared by several processes")
+            return pack(dropout(values, self.p), sets)
         if layout is not None:
-            kept = F.dropout(values.new_ones(layout.n_sets, values.shape[1]), self.p)
+            kept = draw(layout.n_sets, lambda n: self._draw(values, n, values.shape[1]))
             return pack(values * kept.index_select(0, layout.set_index), sets)
         batch, _, channels, *trailing = values.shape
-        kept = F.dropout(values.new_ones(batch, channels), self.p)
+        kept = draw(batch, lambda n: self._draw(values, n, channels))
         return pack(values * kept.view(batch, 1, channels, *(1 for _ in trailing)), sets)
+
+    def _draw(self, values: Tensor, *shape: int) -> Tensor:
+        return F.dropout(values.new_ones(shape), self.p)
 
     def extra_repr(self) -> str:
         return f"p={self.p}, simultaneous={self.simultaneous}"

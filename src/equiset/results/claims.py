@@ -94,12 +94,13 @@ class Within(Settings):
     """A range that the interval lies in, ends included."""
 
     kind: Literal["within"]
-    low: float
+    low: float | None = None
+    """Empty for no lower end."""
     high: float
 
     @model_validator(mode="after")
     def _is_a_range(self) -> "Within":
-        if self.low > self.high:
+        if self.low is not None and self.low > self.high:
             raise ValueError(f"low ({self.low}) is above high ({self.high})")
         return self
 

@@ -50,7 +50,9 @@ def claims_table(judgements: list[Judgement]) -> Table:
         }
         for judgement in judgements
     ]
-    return Table(pd.DataFrame(numbers), pd.DataFrame(shown), CAPTION, NOTES)
+    widths = (1.6, 4, 1.6, 4, 1.8, 1, 2.5)  # cm, for a landscape page
+    columns = "l" + "".join(rf">{{\raggedright\arraybackslash}}p{{{width}cm}}" for width in widths)
+    return Table(pd.DataFrame(numbers), pd.DataFrame(shown), CAPTION, NOTES, columns)
 
 
 def conditions_table(judgements: list[Judgement]) -> pd.DataFrame:
@@ -89,7 +91,7 @@ body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 76re
 table { border-collapse: collapse; width: 100% }
 th, td { text-align: left; vertical-align: top; padding: .45rem .6rem; border-bottom: 1px solid #ddd }
 th { border-bottom: 2px solid #444 }
-td.id, td.paper { white-space: nowrap }
+td.id { white-space: nowrap }
 .reproduced { color: #00664a; font-weight: 600 }
 .not-reproduced { color: #b34700; font-weight: 600 }
 .not-tested { color: #666 }
@@ -98,7 +100,6 @@ td.id, td.paper { white-space: nowrap }
   thead { display: none }
   tr { display: block; border-bottom: 2px solid #444; padding: .5rem 0 }
   td { display: block; border: 0; padding: .1rem 0 }
-  td.id, td.paper { white-space: normal }
   td:not(.id)::before { content: attr(data-name) ": "; color: #555 }
 }
 """
@@ -130,14 +131,14 @@ def _row(judgement: Judgement) -> str:
     reason = f' <span class="small">({html.escape(judgement.reason)})</span>' if judgement.reason else ""
     verdict = f'<span class="{judgement.verdict.replace(" ", "-")}">{judgement.verdict}</span>{reason}'
     seeds = f", {judgement.seeds} seed{'s' * (judgement.seeds > 1)}" if judgement.seeds else ""
-    where = f"{html.escape(judgement.data)}; scale {judgement.scale}{seeds}"
+    where = f"{html.escape(judgement.data)}; scale {judgement.scale}{seeds}" if judgement.data != "—" else "—"
     runs = "<br>".join(html.escape(run) for run in judgement.runs)
     behind = f"<details><summary>runs</summary>{runs}</details>" if runs else ""
     place = f'<br><span class="small">{html.escape(claim.place)}</span>'
     return (
         f'<tr><td class="id"><b>{claim.id}</b></td>'
         f'<td data-name="Statement">{html.escape(claim.statement)}{place}</td>'
-        f'<td class="paper" data-name="Paper">{html.escape(claim.paper)}</td>'
+        f'<td data-name="Paper">{html.escape(claim.paper)}</td>'
         f'<td data-name="Ours">{html.escape(judgement.ours).replace("; ", "<br>")}</td>'
         f'<td data-name="Verdict">{verdict}</td>'
         f'<td class="small" data-name="Measured on">{where}{behind}</td></tr>'

@@ -10,9 +10,11 @@ from matplotlib.figure import Figure as Canvas
 
 from equiset.files import atomic_path
 
-# Okabe and Ito's palette. A model keeps its colour in every figure.
-BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-PINK, SKY, BLACK = "#CC79A7", "#56B4E9", "#000000"
+# Here too, for whoever draws.
+from equiset.results.palette import BLACK as BLACK
+from equiset.results.palette import BLUE as BLUE
+from equiset.results.palette import GREEN as GREEN
+from equiset.results.palette import ORANGE as ORANGE
 
 mpl.rcParams.update(
     {

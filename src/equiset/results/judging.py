@@ -27,6 +27,8 @@ from equiset.results.runs import Run
 
 SCALES = ("smoke", "demo", "paper")
 GENERATED = "generated sets"
+RISING = 0.01
+"""A gain of validation accuracy near the end of training that says that it was no end."""
 Verdict = Literal["reproduced", "not reproduced", "not tested"]
 
 
@@ -38,10 +40,10 @@ class Ruling:
     verdict: Verdict
     reason: str
     expected: str
+    shown: str
+    """What was measured, for people; a dash for nothing."""
     measured: Estimate | None = None
-    """What was measured, also where it does not count."""
-    shown: str = "—"
-    """The same for people."""
+    """The same as numbers, also where it does not count."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,9 @@ def judge(claim: Claim, evidence: Evidence) -> Judgement:
     barrier = _barrier(claim, evidence, runs)
     rulings = tuple(_rule(condition, claim, evidence, barrier) for condition in claim.judged_by)
     seeds = max((ruling.measured.seeds for ruling in rulings if ruling.measured), default=0)
-    verdict, reason = _combine(rulings, _remarks(evidence, runs, seeds))
+    sources = {source for ruling in rulings if ruling.measured for source in ruling.measured.sources}
+    remarks = _remarks(evidence, runs, seeds) + _still_rising([run for run in runs if run.folder in sources])
+    verdict, reason = _combine(rulings, remarks)
     generated = claim.needs.dataset is None and any(ruling.measured for ruling in rulings)
     return Judgement(
         claim,
@@ -145,13 +149,13 @@ def _other_data(runs: list[Run]) -> str:
 
 
 def _rule(condition: Condition, claim: Claim, evidence: Evidence, barrier: str) -> Ruling:
-    ruling = Ruling(condition.label, "not tested", barrier, _expected(condition))
+    title = f"{condition.label}: " * bool(condition.label)
+    ruling = Ruling(condition.label, "not tested", barrier, _expected(condition), shown=f"{title}—")
     try:
         measured = estimate(condition.measure, evidence)
     except NotTestedError as error:
         return replace(ruling, reason=barrier or str(error))
-    shown = f"{condition.label}: " * bool(condition.label) + _show(measured, condition)
-    ruling = replace(ruling, measured=measured, shown=shown)
+    ruling = replace(ruling, measured=measured, shown=title + _show(measured, condition))
     if barrier:
         return ruling
     if difference := _other_sizes(claim, condition, evidence):
@@ -187,11 +191,12 @@ def decide(expected: PaperValue | Above | Within | AtChance, measured: Estimate)
         if high < expected.bound + expected.matters:
             return "not reproduced", f"expected {_expected_above(expected, measured)}"
         return "not tested", f"undecided: the interval holds {_number(expected.bound, measured)}"
-    if expected.low <= low and high <= expected.high:
+    lowest = -np.inf if expected.low is None else expected.low
+    if lowest <= low and high <= expected.high:
         return "reproduced", ""
-    if high < expected.low or low > expected.high:
+    if high < lowest or low > expected.high:
         return "not reproduced", f"expected {_expected_within(expected, measured)}"
-    end = expected.low if low < expected.low else expected.high
+    end = lowest if low < lowest else expected.high
     return "not tested", f"undecided: the interval holds {_number(end, measured)}"
 
 
@@ -252,6 +257,24 @@ def _remarks(evidence: Evidence, runs: list[Run], seeds: int) -> list[str]:
     return remarks
 
 
+def _still_rising(runs: list[Run]) -> list[str]:
+    """Say which runs ended while their validation accuracy still rose: longer ones might judge otherwise.
+
+    Of the last two fifths of the validations, the later half must be more than a point above the earlier.
+    """
+    rising = {}
+    for run in runs:
+        if "validation_accuracy" not in run.metrics:
+            continue
+        curve = run.metrics["validation_accuracy"].dropna().to_numpy()
+        fifth = len(curve) // 5
+        if fifth and curve[-fifth:].mean() - curve[-2 * fifth : -fifth].mean() > RISING:
+            rising[run.variant] = int(run.metrics["epoch"].max())
+    if not rising:
+        return []
+    return [f"still rising after {max(rising.values())} epochs: {', '.join(rising)}"]
+
+
 def _number(value: float, measured: Estimate, sign: bool = False) -> str:
     if measured.percent:
         return f"{100 * value:{'+' if sign else ''}.1f}".replace("-", "−")
@@ -268,7 +291,8 @@ def _show(measured: Estimate, condition: Condition) -> str:
     unit, expected = _unit(measured, condition), condition.expect
     value = _number(measured.value, measured)
     if isinstance(expected, PaperValue):
-        return f"{value} ± {_number(measured.spread, measured)}{unit}"
+        spread = _number(measured.spread, measured) if measured.percent else f"{measured.spread:.2g}"
+        return f"{value} ± {spread}{unit}"
     low, high = chance_interval(expected, measured) if isinstance(expected, AtChance) else (measured.low, measured.high)
     if low == high:
         return f"{value}{unit}"
@@ -284,7 +308,7 @@ def _expected(condition: Condition) -> str:
         case Above() as above:
             return f"above {above.bound:g}"
         case Within() as within:
-            return f"from {within.low:g} to {within.high:g}"
+            return f"at most {within.high:g}" if within.low is None else f"from {within.low:g} to {within.high:g}"
         case AtChance():
             return "chance"
 
@@ -294,4 +318,5 @@ def _expected_above(expected: Above, measured: Estimate) -> str:
 
 
 def _expected_within(expected: Within, measured: Estimate) -> str:
-    return f"{_number(expected.low, measured)} to {_number(expected.high, measured)}"
+    high = _number(expected.high, measured)
+    return f"at most {high}" if expected.low is None else f"{_number(expected.low, measured)} to {high}"

@@ -9,6 +9,7 @@ import pandas as pd
 from scipy import stats
 
 from equiset.errors import EquisetError
+from equiset.parquet import read_parquet
 from equiset.results.claims import Complexity, Difference, LossByChange, Measurement, Metric
 from equiset.results.runs import Run
 
@@ -85,6 +86,13 @@ class Measure:
     """The metric for each draw of test particles, where the paper's spread is over these."""
     chance: Callable[[Run], float] | None = None
 
+    def __call__(self, run: Run) -> pd.Series:
+        try:
+            return self.values(run)
+        except KeyError as error:
+            file = run.folder / "predictions.parquet"
+            raise EquisetError(f"{file} lacks {error}: another version made it. Delete it and run again") from None
+
 
 def _sums(split: str) -> Values:
     def right(run: Run) -> pd.Series:
@@ -128,7 +136,7 @@ def _outliers(split: str) -> Values:
 
 def _scatter(column: str) -> Values:
     def error(run: Run) -> pd.Series:
-        table = run.predictions.query("split == 'test'")
+        table = run.predictions[run.predictions["split"] == "test"]
         z_spec = table["z_spec"].to_numpy(np.float64)
         return pd.Series(np.abs(table[column].to_numpy(np.float64) - z_spec) / (1 + z_spec), table["cluster"])
 
@@ -190,7 +198,7 @@ def estimate_metric(what: Metric, evidence: Evidence) -> Estimate:
     """Return a metric of a variant over its seeds."""
     measure = _measure(what.experiment, what.metric)
     runs = evidence.variant(what.experiment, what.variant)
-    by_run = [measure.values(run) for run in runs]
+    by_run = [measure(run) for run in runs]
     pooled = pd.concat(by_run)
     means = [float(values.mean()) for values in by_run]
     _, error, _ = over_items(pooled)
@@ -218,7 +226,7 @@ def estimate_difference(what: Difference, evidence: Evidence) -> Estimate:
     seeds = [seed for seed in runs if seed in others]
     if not seeds:
         raise NotTestedError(f"{what.variant} and {what.less} have no seed in common")
-    pairs = [(first.values(runs[seed]), second.values(others[seed])) for seed in seeds]
+    pairs = [(first(runs[seed]), second(others[seed])) for seed in seeds]
     used = [runs[seed] for seed in seeds] + ([others[seed] for seed in seeds] if what.less else [])
     if len(seeds) < LEAST_SEEDS and not all(one.index.equals(other.index) for one, other in pairs):
         return _unpaired(pairs, used, first.percent)
@@ -317,7 +325,7 @@ def estimate_measurement(what: Measurement, evidence: Evidence) -> Estimate:
 def _read(files: dict[str, Path], name: str) -> pd.DataFrame:
     if name not in files:
         raise NotTestedError(f"{name.replace('_', ' ')} not measured")
-    return pd.read_parquet(files[name])
+    return read_parquet(files[name])
 
 
 def estimate(what: Metric | Difference | LossByChange | Complexity | Measurement, evidence: Evidence) -> Estimate:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from equiset.files import read_json
+from equiset.parquet import read_parquet
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,11 @@ class Run:
     @cached_property
     def metrics(self) -> pd.DataFrame:
         """One row per epoch."""
-        return pd.read_parquet(self.folder / "metrics.parquet")
+        return read_parquet(self.folder / "metrics.parquet")
 
     @cached_property
     def predictions(self) -> pd.DataFrame:
-        return pd.read_parquet(self.folder / "predictions.parquet")
+        return read_parquet(self.folder / "predictions.parquet")
 
     @property
     def variant(self) -> str:
@@ -64,13 +65,26 @@ class Material:
         return runs
 
     def analysis(self, name: str) -> pd.DataFrame:
-        return pd.read_parquet(self.analyses[name])
+        return read_parquet(self.analyses[name])
+
+
+DATA = {"real": "real data", "user": "data of the USER'S OWN, not the paper's", "stand-in": "STAND-IN data"}
+
+
+def kind_of_data(sets: dict[str, Any]) -> str:
+    """Return `real` for the paper's data, `user` for files that someone brought, else `stand-in`: see `DATA`.
+
+    Files that someone brought are real only if they were recognised as the paper's; a stand-in stays one in any folder.
+    """
+    if sets["real"]:
+        return "real"
+    return "user" if sets.get("source") == "folder" and "stand-in" not in sets["data"] else "stand-in"
 
 
 def what_was_measured(runs: dict[str, list[Run]]) -> str:
     """Say in one line on which data, at which scale and with how many seeds numbers were measured."""
     infos = [run.info for group in runs.values() for run in group]
-    kinds = {("real data" if info["sets"]["real"] else "STAND-IN data") + f": {info['sets']['data']}" for info in infos}
+    kinds = {f"{DATA[kind_of_data(info['sets'])]}: {info['sets']['data']}" for info in infos}
     scales = sorted({info["spec"]["scale"] for info in infos})
     seeds = sorted({info["spec"]["seed"] for info in infos})
     return f"{'; '.join(sorted(kinds))}. Scale: {', '.join(scales)}. Seeds: {', '.join(map(str, seeds))}."

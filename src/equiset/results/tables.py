@@ -1,5 +1,6 @@
 """A table in the three forms that a reader wants: numbers (CSV), a page (Markdown), a paper (LaTeX)."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,8 @@ class Table:
     """For Markdown and LaTeX: formatted text."""
     caption: str
     notes: tuple[str, ...]
+    latex_columns: str | None = None
+    """Columns of a LaTeX table that breaks across pages, such as `lp{4cm}`; by default it stands on one."""
 
     def write(self, path: Path) -> None:
         """Write the table in the format that the suffix names."""
@@ -26,7 +29,8 @@ class Table:
             case ".csv":
                 text = self.numbers.to_csv(index=False, float_format="%.6g")
             case ".md":
-                text = f"**{self.caption}**\n\n{self.shown.to_markdown(index=False, disable_numparse=True)}\n"
+                shown = self.shown.rename(columns=_mark).map(_mark)
+                text = f"**{self.caption}**\n\n{shown.to_markdown(index=False, disable_numparse=True)}\n"
                 text += "".join(f"\n{note}\n" for note in self.notes)
             case ".tex":
                 text = self._latex()
@@ -36,18 +40,19 @@ class Table:
             partial.write_text(text)
 
     def _latex(self) -> str:
-        """Return a booktabs table with its notes beneath (needs the package booktabs)."""
+        """Return a booktabs table with its notes beneath (needs booktabs, across pages array and longtable too)."""
+        if self.latex_columns:
+            return self._long_latex(self.latex_columns)
         columns = "".join("l" if column == self.shown.columns[0] else "r" for column in self.shown.columns)
-        rows = [" & ".join(map(_escape, row)) + r" \\" for row in self.shown.itertuples(index=False)]
         lines = [
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{_escape(self.caption)}}}",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
-            " & ".join(map(_escape, self.shown.columns)) + r" \\",
+            _latex_row(self.shown.columns),
             r"\midrule",
-            *rows,
+            *map(_latex_row, self.shown.itertuples(index=False)),
             r"\bottomrule",
             r"\end{tabular}",
             *(rf"\par\smallskip\footnotesize {_escape(note)}" for note in self.notes),
@@ -55,10 +60,61 @@ class Table:
         ]
         return "\n".join(lines) + "\n"
 
+    def _long_latex(self, columns: str) -> str:
+        lines = [
+            rf"{{\footnotesize\begin{{longtable}}{{{columns}}}",
+            rf"\caption{{{_escape(self.caption)}}}\\",
+            r"\toprule",
+            _latex_row(self.shown.columns),
+            r"\midrule\endhead",
+            *map(_latex_row, self.shown.itertuples(index=False)),
+            r"\bottomrule",
+            r"\end{longtable}",
+            *(rf"\par {_escape(note)}" for note in self.notes),
+            r"\par}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _latex_row(cells: tuple | pd.Index) -> str:
+    return " & ".join(map(_escape, cells)) + r" \\"
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A table as people read it, from its Markdown file."""
+
+    caption: str
+    columns: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+    @property
+    def words(self) -> list[bool]:
+        """Whether each column holds words, and not numbers with what belongs to them."""
+        return [any(re.match(r"[^\W\d]", row[place]) for row in self.rows) for place in range(len(self.columns))]
+
+    @classmethod
+    def read(cls, path: Path) -> "ShownTable":
+        """Read what `Table.write` wrote to a `.md` file."""
+        blocks = path.read_text().strip().split("\n\n")
+        header, _, *rows = (_cells(line) for line in blocks[1].splitlines())
+        return cls(blocks[0].strip("*"), header, rows, blocks[2:])
+
+
+def _mark(text: object) -> str:
+    return str(text).replace("|", r"\|")
+
+
+def _cells(line: str) -> list[str]:
+    cells = re.split(r"(?<!\\)\|", line)[1:-1]
+    return [cell.strip().replace(r"\|", "|") for cell in cells]
+
 
 _LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", ">": "$>$", "<": "$<$", "~": r"\textasciitilde{}", "–": "--"}
-_LATEX |= {"≈": r"$\approx$", "—": "---", "×": r"$\times$", "^": r"\textasciicircum{}"}
+_LATEX |= {"≈": r"$\approx$", "—": "---", "×": r"$\times$", "^": r"\textasciicircum{}", "−": "$-$", "|": r"\textbar{}"}
 _LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
+_LATEX |= {"λ": r"$\lambda$", "γ": r"$\gamma$", "°": r"$^\circ$"}
 
 
 def _escape(text: object) -> str:

@@ -4,11 +4,13 @@ import argparse
 import json
 import logging
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
-from equiset.files import atomic_path
+from equiset import provenance
+from equiset.files import atomic_path, write_json
 from equiset.laws.measurements import MEASUREMENTS
 from equiset.laws.settings import Laws
 from equiset.process import keep_freed_memory, run_stage
@@ -20,7 +22,7 @@ log = logging.getLogger(__name__)
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--settings", required=True, help="JSON: what the config says about the laws")
-    parser.add_argument("--output", required=True, type=Path, help="folder for one Parquet file per measurement")
+    parser.add_argument("--output", required=True, type=Path, help="folder for Parquet files and run.json")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     arguments = parser.parse_args(argv)
 
@@ -28,12 +30,26 @@ def main(argv: list[str] | None = None) -> None:
     torch.set_num_threads(arguments.threads)
     torch.use_deterministic_algorithms(True)
     settings = validate(Laws, json.loads(arguments.settings), "laws")
+    seconds = {}
     for name, measure in MEASUREMENTS.items():
         started = time.process_time()
         table = measure(getattr(settings, name))
         with atomic_path(arguments.output / f"{name}.parquet") as partial:
             table.to_parquet(partial, index=False)
-        log.info("%s: %d rows, %.1f s of processor time", name, len(table), time.process_time() - started)
+        seconds[name] = round(time.process_time() - started, 3)
+        log.info("%s: %d rows, %.1f s of processor time", name, len(table), seconds[name])
+    write_json(
+        arguments.output / "run.json",
+        {
+            "settings": settings.model_dump(mode="json"),
+            "processor_seconds": seconds,
+            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+            "threads": torch.get_num_threads(),
+            "git_commit": provenance.git_commit(),
+            "versions": provenance.versions(),
+            "machine": provenance.machine(),
+        },
+    )
 
 
 if __name__ == "__main__":

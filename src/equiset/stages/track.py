@@ -8,8 +8,11 @@ import argparse
 import logging
 from pathlib import Path
 
+from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.files import write_json
+from equiset.masking import VARIABLE, keep_secrets_of, scrub, with_secrets, without_secrets
 from equiset.process import run_stage
+from equiset.results.notes import experiment_note
 from equiset.results.runs import Run
 from equiset.tracking import Unreachable, open_experiment, open_store
 
@@ -18,7 +21,9 @@ log = logging.getLogger(__name__)
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--uri", required=True, help="tracking server, or sqlite:///path")
+    parser.add_argument(
+        "--uri", required=True, help=f"tracking server, or sqlite:///path; *** is looked up in {VARIABLE}"
+    )
     parser.add_argument("--experiment", help="name of the experiment")
     parser.add_argument("--scale", help="scale of the runs")
     parser.add_argument("--runs", nargs="+", type=Path, default=[], help="folders of the runs")
@@ -26,23 +31,29 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, help="JSON file that says which runs were sent")
     arguments = parser.parse_args(argv)
 
+    uri = with_secrets(arguments.uri)
+    keep_secrets_of(uri)
     sent: dict[str, str] = {}
     fault = None
     try:
         if arguments.experiment is None:
-            open_store(arguments.uri)
+            open_store(uri)
         else:
-            tracker = open_experiment(arguments.uri, arguments.experiment)
+            tracker = open_experiment(uri, arguments.experiment)
+            if arguments.experiment in EXPERIMENTS:
+                about = experiment_module(arguments.experiment, "about")
+                tracker.describe(experiment_note(about.QUESTION, about.PAPER))
             for folder in arguments.runs:
                 sent[str(folder)] = tracker.send_run(Run(folder))
             tracker.send_shown(arguments.shown, arguments.scale)
     except Unreachable as error:
-        fault = f"cannot reach {arguments.uri}: {error}"
+        fault = scrub(f"cannot reach {uri}: {error}", uri)
         log.warning("%s\nThe results are complete. Send them later: make track", fault)
     if arguments.output:
+        shown = without_secrets(uri)
         pending = [str(folder) for folder in arguments.runs if str(folder) not in sent]
-        write_json(arguments.output, {"uri": arguments.uri, "sent": sent, "pending": pending, "fault": fault})
-        log.info("%d runs in %s, %d pending", len(sent), arguments.uri, len(pending))
+        write_json(arguments.output, {"uri": shown, "sent": sent, "pending": pending, "fault": fault})
+        log.info("%d runs in %s, %d pending", len(sent), shown, len(pending))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import platform
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pandas as pd
 import torch
 from safetensors.torch import save_file
 
-from equiset import provenance
+from equiset import parallel, provenance
 from equiset.experiments import experiment_module
 from equiset.files import atomic_path, digest_json, read_json, write_json
 from equiset.process import keep_freed_memory, run_stage
@@ -30,22 +31,34 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument("--output", required=True, type=Path, help="folder for metrics, weights and run.json")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads; results depend on it in the last bits")
+    parser.add_argument(
+        "--processes", type=int, default=1, help="processes that train together and divide the threads, by torchrun"
+    )
     arguments = parser.parse_args(argv)
+    if arguments.processes > 1 and not parallel.started():
+        parallel.launch(arguments.processes, "equiset.stages.train", sys.argv[1:] if argv is None else argv)
+        return
+    with parallel.joined(choose_device(arguments.spec["device"])) as device:
+        _train(arguments, device)
 
+
+def _train(arguments: argparse.Namespace, device: torch.device) -> None:
     started = datetime.now(UTC)
     spec = arguments.spec
     kept = keep_freed_memory()
-    torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(max(1, arguments.threads // parallel.processes()))
     settings_module = experiment_module(spec["experiment"], "settings")
     settings = settings_module.ExperimentSettings.variant_class().model_validate(spec["settings"])
-    device = choose_device(spec["device"])
     sets = read_json(arguments.sets / "sets.json")
     task = experiment_module(spec["experiment"], "task").Task(settings, arguments.store, arguments.sets, device)
     key = checkpoint_key({**spec, "device": device.type}, sets)
     log.info(
-        "%s/seed%d on %s, %d thread(s), checkpoint %s", spec["variant"], spec["seed"], device, arguments.threads, key
+        "%s/seed%d on %s, %d process(es) of %d thread(s), checkpoint %s",
+        *(spec["variant"], spec["seed"], device, parallel.processes(), torch.get_num_threads(), key),
     )
     model, progress = train(task, settings.training, spec["seed"], device, arguments.checkpoints / f"{key}.pt")
+    if not parallel.is_first():
+        return
 
     output = arguments.output
     weights = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}
@@ -66,10 +79,11 @@ def main(argv: list[str] | None = None) -> None:
             "peak_memory_mb": provenance.peak_memory_mb(),
             "device": _describe(device),
             "threads": torch.get_num_threads(),
+            "processes": parallel.processes(),
             "keeps_freed_memory": kept,
             "git_commit": provenance.git_commit(),
             "versions": provenance.versions(),
-            "machine": provenance.machine(),
+            "machine": provenance.machine() | {"instructions": torch.backends.cpu.get_cpu_capability()},
         },
     )
 

@@ -7,7 +7,7 @@ ends, degenerate and repeated faces, unreferenced vertices, polygons of four cor
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,12 +15,15 @@ import numpy as np
 
 from equiset.data.modelnet40 import STAND_IN
 from equiset.files import atomic_path
-from equiset.twins import modelnet40_families
+from equiset.twins import arithmetic, modelnet40_families
+from equiset.twins.arithmetic import compiled
 
-SOURCES = (__file__, modelnet40_families.__file__)
+SOURCES = (__file__, modelnet40_families.__file__, arithmetic.__file__)
 DESCRIPTION = "stand-in for ModelNet40: meshes of 40 parametric families with its class names"
 
 Mesh = tuple[np.ndarray, np.ndarray]
+Number = Callable[[Mapping[str, Any]], Any]
+"""An expression of the proportions."""
 _PART = re.compile(r"(?P<shape>[a-z]+)(?P<mirror>\*[xy]+)?(?:\?(?P<chance>[^@]+))?(?:@(?P<copies>.+))?")
 _FUNCTIONS = {"cos": math.cos, "sin": math.sin, "hypot": math.hypot, "atan2": math.atan2}
 _FUNCTIONS["sign"] = lambda x: (x > 0) - (x < 0)
@@ -29,11 +32,11 @@ _FUNCTIONS["sign"] = lambda x: (x > 0) - (x < 0)
 class Part(NamedTuple):
     shape: str
     mirrors: str
-    chance: Any
-    copies: Any
-    numbers: list[Any]
-    """Position and size, as compiled expressions."""
-    options: dict[str, list[Any]]
+    chance: Number | None
+    copies: Number | None
+    numbers: list[Number]
+    """Position and size."""
+    options: dict[str, list[Number]]
 
 
 class Family(NamedTuple):
@@ -56,22 +59,18 @@ def _part(line: str) -> Part:
     first, *words = line.split()
     match = _PART.fullmatch(first)
     options = {
-        key: [_compiled(text) for text in re.split(r",(?![^(]*\))", value)]
+        key: [compiled(text) for text in re.split(r",(?![^(]*\))", value)]
         for key, value in (word.split("=", 1) for word in words[6:])
     }
-    chance, copies = (_compiled(match[key]) if match[key] else None for key in ("chance", "copies"))
+    chance, copies = (compiled(match[key]) if match[key] else None for key in ("chance", "copies"))
     return Part(
-        match["shape"], (match["mirror"] or "").lstrip("*"), chance, copies, list(map(_compiled, words[:6])), options
+        match["shape"], (match["mirror"] or "").lstrip("*"), chance, copies, list(map(compiled, words[:6])), options
     )
-
-
-def _compiled(expression: str) -> Any:
-    return compile(expression, "<family>", "eval")
 
 
 def build(family: Family, rng: np.random.Generator) -> Mesh:
     """Return the vertices and triangles of one member of a family."""
-    names: dict[str, Any] = {"__builtins__": {}, **_FUNCTIONS, "u": rng.uniform}
+    names: dict[str, Any] = {**_FUNCTIONS, "u": rng.uniform}
     for name, value in family.proportions:
         if ".." in value:
             low, high = map(int, value.split(".."))
@@ -79,19 +78,19 @@ def build(family: Family, rng: np.random.Generator) -> Mesh:
         elif ":" in value:
             names[name] = float(rng.uniform(*map(float, value.split(":"))))
         else:
-            names[name] = eval(value, names)
+            names[name] = compiled(value)(names)
     meshes = [mesh for part in family.parts for mesh in _made(part, names, rng)]
     return _joined(meshes)
 
 
 def _made(part: Part, names: dict[str, Any], rng: np.random.Generator) -> Iterator[Mesh]:
     # The chance is drawn whether or not the part has one, so that one part's options do not shift all others.
-    if rng.random() >= (1 if part.chance is None else eval(part.chance, names)):
+    if rng.random() >= (1 if part.chance is None else part.chance(names)):
         return
-    for i in range(1 if part.copies is None else int(eval(part.copies, names))):
+    for i in range(1 if part.copies is None else int(part.copies(names))):
         names["i"] = i
-        x, y, z, *size = (eval(number, names) for number in part.numbers)
-        options = {key: [eval(value, names) for value in values] for key, values in part.options.items()}
+        x, y, z, *size = (number(names) for number in part.numbers)
+        options = {key: [value(names) for value in values] for key, values in part.options.items()}
         vertices, triangles = SHAPES[part.shape](options, rng)
         vertices = vertices * size @ _turn(options) + (x, y, z)
         yield vertices, triangles

@@ -7,12 +7,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from equiset.results.figures import BLACK, BLUE, GREEN, ORANGE, VERMILION, Canvas, Figure, name_data
+from equiset.results.figures import Canvas, Figure, name_data
+from equiset.results.palette import BLACK, shade
+from equiset.results.palette import MODELS as COLOURS
 from equiset.results.runs import Material, Run, what_was_measured
 from equiset.results.tables import Table, percent, spread
 
 MODELS = {"I": "concatenated", "II": "as channels", "III": "set pooling", "IV": "set layer"}
-COLOURS = {"I": ORANGE, "II": VERMILION, "III": BLUE, "IV": GREEN}
 # What the text of section 3.1 says in numbers; figure 1 itself prints none.
 PAPER = {"IV-N6": "> 80 %", "III-N6": "similar to IV"}
 
@@ -27,7 +28,6 @@ def accuracy(material: Material) -> Table:
         best = [run.metrics["validation_accuracy"].max() for run in group]
         best_epochs = [int(run.metrics["epoch"][run.metrics["validation_accuracy"].idxmax()]) for run in group]
         train = [_train_accuracy(run) for run in group]
-        minutes = [sum(run.info["epoch_seconds"]) / 60 for run in group]
         members, paper = first.info["sets"]["members"], PAPER.get(variant, "—")
         numbers.append(
             {
@@ -46,7 +46,6 @@ def accuracy(material: Material) -> Table:
                 "best_epoch_median": np.median(best_epochs),
                 "train_accuracy_last_mean": np.mean(train),
                 "constant_guess_accuracy": _constant_guess(first),
-                "minutes_mean": np.mean(minutes),
                 "real_data": first.info["sets"]["real"],
                 "scale": first.info["spec"]["scale"],
                 "paper": paper,
@@ -64,7 +63,6 @@ def accuracy(material: Material) -> Table:
                 "Paper": paper,
                 "Epochs": settings["training"]["epochs"],
                 "Seeds": len(group),
-                "Minutes": f"{np.mean(minutes):.1f}",
             }
         )
     return Table(
@@ -74,8 +72,7 @@ def accuracy(material: Material) -> Table:
         (
             "Validation: sets of images that no training set contains; last and best epoch, both on the same "
             "validation sets, as in the paper. Training: the training sets after the last epoch, without dropout. "
-            "Guess: always the most frequent training sum. ±: standard deviation over seeds. Minutes: training time "
-            "of one run.",
+            "Guess: always the most frequent training sum. ±: standard deviation over seeds.",
             f"Measured on {what_was_measured(runs)}",
         ),
     )
@@ -152,19 +149,21 @@ def dropout(material: Material) -> Figure:
     }
     canvas = Canvas(figsize=(6.8, 2.9), layout="constrained")
     left, right = canvas.subplots(1, 2)
-    colours = dict(zip(sorted(sweep), (ORANGE, BLUE, GREEN), strict=False))
-    for rate, colour in colours.items():
+    # One model, so one colour: the more dropout, the darker.
+    for rate, share in zip(sorted(sweep), np.linspace(0, 0.75, len(sweep)), strict=True):
+        colour = shade(COLOURS["I"], share)
         _curve(left, sweep[rate], "train_accuracy", colour, light=True)
         _curve(left, sweep[rate], "validation_accuracy", colour)
         predictions = sweep[rate][0].predictions.query("split == 'validation'")
         offsets = predictions["predicted"] - predictions["label"].mean()
         label = f"dropout {rate:g}: sd {offsets.std():.1f}"
         right.hist(offsets, bins=np.arange(-27.5, 28.5, 1), density=True, histtype="step", color=colour, label=label)
-    if colours:
+    if sweep:
         truth = predictions["label"] - predictions["label"].mean()
         label = f"labels: sd {truth.std():.1f}"
         right.hist(truth, bins=np.arange(-27.5, 28.5, 1), density=True, color="0.85", label=label, zorder=0)
         right.legend(fontsize=6.5, loc="upper right")
+    left.xaxis.get_major_locator().set_params(integer=True)
     left.set(title="Model I, N = 6", xlabel="epoch", ylabel="accuracy (%), training lighter", ylim=(0, 100))
     right.set(title="Predictions on validation sets", xlabel="predicted sum − mean label", ylabel="density")
     name_data(canvas, what_was_measured(runs))

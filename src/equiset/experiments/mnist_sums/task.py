@@ -13,6 +13,9 @@ from torch import Tensor, nn
 from equiset.experiments.mnist_sums.settings import MnistVariant
 from equiset.files import read_json
 from equiset.nn import SetDropout, SetLayer, SetPool
+from equiset.nn.shares import draw
+from equiset.parallel import share
+from equiset.parquet import read_parquet
 from equiset.training import Batch, Sums
 
 SIDE = 28
@@ -98,8 +101,8 @@ class ConvDropout(nn.Module):
         batch, _, *rest = x.shape
         if self.whole_maps:
             rest = [rest[0], 1, 1]
-        keep = x.new_empty(batch, 1, *rest).bernoulli_(1 - self.p).div_(1 - self.p)
-        return x * keep
+        keep = draw(batch, lambda sets: x.new_empty(sets, 1, *rest).bernoulli_(1 - self.p))
+        return x * keep.div_(1 - self.p)
 
 
 def _glorot(module: nn.Module) -> None:
@@ -119,7 +122,7 @@ class Task:
         self.shift, self.scale = 0.0, 255.0
         if settings.pixels == "standardised":  # by the training images alone
             self.shift, self.scale = _mean_and_sd(images[: read_json(store / "store.json")["train"]])
-        table = pd.read_parquet(sets / "sets.parquet")
+        table = read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (
                 torch.from_numpy(np.stack(part["members"].to_numpy())).long().to(device),
@@ -146,6 +149,7 @@ class Task:
     def _batches(self, split: str, orders: tuple[Tensor, ...]) -> Iterator[Batch]:
         members, labels = self.splits[split]
         for order in orders:
+            order = order[share(len(order))]
             yield self.images[members[order]].float().sub_(self.shift).div_(self.scale), labels[order]
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Sums]:

@@ -5,7 +5,8 @@ import pandas as pd
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from equiset.results.figures import BLACK, BLUE, GREEN, ORANGE, PINK, Canvas, Figure, name_data
+from equiset.results.figures import Canvas, Figure, name_data
+from equiset.results.palette import BLACK, MODELS
 from equiset.results.runs import Material, Run, what_was_measured
 from equiset.results.tables import Table, percent, spread
 
@@ -15,7 +16,8 @@ LABELS = {
     "set-layer-independent": "set layer, independent dropout",
     "sigmoid": "set layer, sigmoid",
 }
-COLOURS = {"set-layer": GREEN, "set-pooling": BLUE, "set-layer-independent": ORANGE, "sigmoid": PINK}
+# Changes of a model have its colour, and lines of their own.
+LINES = {"set-layer-independent": "--", "sigmoid": ":"}
 PAPER = {"set-layer": "75 %", "set-pooling": "≈ 6.3 %"}  # section 4.1
 RED = "#E00000"  # the frame and the bar of figures 4 and 6, as in the paper
 _BINS = np.linspace(0, 1, 11)
@@ -80,8 +82,7 @@ def accuracy(material: Material) -> Table:
         test, train = Answers(group), Answers(group, "train")
         by_seed = [Answers([run]).right.mean() for run in group]
         low, high = wilson(int(test.right.sum()), len(test.right))
-        first, minutes = group[0], [sum(run.info["epoch_seconds"]) / 60 for run in group]
-        paper = PAPER.get(variant, "—")
+        first, paper = group[0], PAPER.get(variant, "—")
         numbers.append(
             {
                 "variant": variant,
@@ -99,7 +100,6 @@ def accuracy(material: Material) -> Table:
                 "epochs": first.settings["training"]["epochs"],
                 "precision": first.settings["training"]["precision"],
                 "seeds": len(group),
-                "minutes_mean": np.mean(minutes),
                 "real_data": first.info["sets"]["real"],
                 "scale": first.info["spec"]["scale"],
                 "paper": paper,
@@ -117,7 +117,6 @@ def accuracy(material: Material) -> Table:
                 "Calibration error": f"{test.calibration_error:.3f}",
                 "Epochs": first.settings["training"]["epochs"],
                 "Seeds": len(group),
-                "Minutes": f"{np.mean(minutes):.1f}",
             }
         )
     return Table(
@@ -129,7 +128,7 @@ def accuracy(material: Material) -> Table:
             "test sets of all seeds. Training: as many training sets, without dropout. Guess: one member at random. "
             "The sigmoid model judges sets with 0 to 3 outliers, and is right only if it judges all members right; "
             "there, the guess is `no outlier`. Calibration error: expected, over the members of the test sets. "
-            "±: standard deviation over seeds. Minutes: training time of one run.",
+            "±: standard deviation over seeds.",
             f"Measured on {what_was_measured(material.runs)}",
         ),
     )
@@ -266,6 +265,10 @@ def _rows(material: Material, start: int, count: int) -> Figure:
     return Figure(canvas)
 
 
+def _look(variant: str, group: list[Run]) -> dict[str, str]:
+    return {"color": MODELS[group[0].settings["model"]], "linestyle": LINES.get(variant, "-")}
+
+
 def curves(material: Material) -> Figure:
     """Accuracy and loss by epoch; training in lighter lines, with dropout."""
     groups = {name: group for name, group in material.runs.items() if group[0].settings["output"] == "softmax"}
@@ -278,10 +281,11 @@ def curves(material: Material) -> Figure:
                     pd.concat([run.metrics.set_index("epoch")[f"{part}_{metric}"] for run in group], axis=1) * factor
                 )
                 marker = "." if len(lines) == 1 else None
-                axis.plot(lines.index, lines.mean(axis=1), color=COLOURS.get(name, BLACK), marker=marker, **style)
+                axis.plot(lines.index, lines.mean(axis=1), marker=marker, **_look(name, group), **style)
                 if part == "validation" and len(group) > 1:
                     low, high = lines.min(axis=1), lines.max(axis=1)
-                    axis.fill_between(lines.index, low, high, color=COLOURS.get(name, BLACK), alpha=0.15, linewidth=0)
+                    colour = _look(name, group)["color"]
+                    axis.fill_between(lines.index, low, high, color=colour, alpha=0.15, linewidth=0)
         axis.set_xlabel("epoch")
         axis.xaxis.get_major_locator().set_params(integer=True)
     if groups:
@@ -290,7 +294,7 @@ def curves(material: Material) -> Figure:
         axes[1].axhline(-np.log(guess), color=BLACK, linewidth=0.8, linestyle=":")
     axes[0].set(ylabel="sets answered right (%)", ylim=(0, None))
     axes[1].set_ylabel("loss (nats)")
-    handles = [Line2D([], [], color=COLOURS.get(name, BLACK), label=LABELS.get(name, name)) for name in groups]
+    handles = [Line2D([], [], **_look(name, group), label=LABELS.get(name, name)) for name, group in groups.items()]
     handles += [
         Line2D([], [], color="0.3", label="validation"),
         Line2D([], [], color="0.3", alpha=0.4, linewidth=0.9, label="training, with dropout"),
@@ -309,14 +313,14 @@ def calibration(material: Material) -> Figure:
     left.plot([0, 1], [0, 1], color=BLACK, linewidth=0.8, linestyle=":")
     for name, group in groups.items():
         answers = Answers(group)
-        table, colour = answers.reliability(), COLOURS.get(name, BLACK)
+        table, look = answers.reliability(), _look(name, group)
         bounds = np.array([wilson(round(row.outlier * row.members), int(row.members)) for row in table.itertuples()])
         errors = np.abs(bounds.T - table["outlier"].to_numpy())
-        style = {"color": colour, "marker": "o", "markersize": 3, "elinewidth": 0.7, "linewidth": 1}
-        left.errorbar(table["probability"], table["outlier"], errors, **style)
+        style = {"marker": "o", "markersize": 3, "elinewidth": 0.7, "linewidth": 1}
+        left.errorbar(table["probability"], table["outlier"], errors, **style, **look)
         label = f"{LABELS.get(name, name)}: calibration error {answers.calibration_error:.3f}"
         weights = np.full(answers.probability.size, 1 / answers.probability.size)
-        right.hist(answers.probability.ravel(), _BINS, weights=weights, histtype="step", color=colour, label=label)
+        right.hist(answers.probability.ravel(), _BINS, weights=weights, histtype="step", label=label, **look)
     left.set(xlabel="probability of being an outlier", ylabel="share that is one", xlim=(0, 1), ylim=(0, 1))
     right.set(xlabel="probability of being an outlier", ylabel="share of members", yscale="log", xlim=(0, 1))
     handles, labels = right.get_legend_handles_labels()

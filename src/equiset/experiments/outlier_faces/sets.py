@@ -13,6 +13,7 @@ import pandas as pd
 from equiset.errors import EquisetError
 from equiset.experiments.outlier_faces.settings import FaceSets
 from equiset.files import digest, read_json, write_json
+from equiset.parquet import read_parquet
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ def make_sets(settings: FaceSets, seed: int, store: Path, folder: Path) -> None:
     """
     about = read_json(store / "store.json")
     names = about["attributes"]
-    faces = pd.read_parquet(store / "faces.parquet")
+    faces = read_parquet(store / "faces.parquet")
     attributes = faces[names].to_numpy()
     rows, identity = faces["row"].to_numpy(), faces["identity"].to_numpy()
     part = faces["partition"].to_numpy() if settings.split == "official" else deal_people(identity, seed)

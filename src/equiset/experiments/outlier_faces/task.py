@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from equiset.errors import EquisetError
 from equiset.experiments.outlier_faces.settings import FaceVariant
 from equiset.nn import SetDropout, SetLayer, SetPool
+from equiset.nn.shares import draw, dropout
+from equiset.parallel import share
+from equiset.parquet import read_parquet
 from equiset.training import Batch, Sums
 
 SIDE = 64
@@ -63,12 +66,19 @@ class QuickDropout(nn.Module):
             return x
         dense = x.is_contiguous() or x.is_contiguous(memory_format=torch.channels_last)
         if x.device.type != "cpu" or not dense:
-            return F.dropout(x, self.p)
+            return dropout(x, self.p)
         dropped = round(self.p * 2**16)
-        bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
-        keep = torch.ge(bits[: x.numel()], dropped - 2**15, out=x.new_empty(x.numel()))
+        bits = draw(len(x), lambda images: _random_bits(images, x[0].numel())).reshape(-1)
+        keep = torch.ge(bits, dropped - 2**15, out=x.new_empty(x.numel()))
         # Laid out in memory as x is, so that the product is a plain pass over both.
         return x * keep.mul_(2**16 / (2**16 - dropped)).as_strided(x.shape, x.stride())
+
+
+def _random_bits(rows: int, columns: int) -> Tensor:
+    """Return (rows, columns) random numbers of 16 bits."""
+    values = rows * columns
+    longs = torch.empty(-(-values // 4), dtype=torch.int64).random_(-(2**63), None)
+    return longs.view(torch.int16)[:values].view(rows, columns)
 
 
 class OutlierNet(nn.Module):
@@ -111,10 +121,10 @@ class Task:
     def __init__(self, settings: FaceVariant, store: Path, sets: Path, device: torch.device):
         self.settings = settings
         self.device = device
-        self.images = np.load(store / "images.npy", mmap_mode="r")
-        if self.images.shape[1:] != (SIDE, SIDE, 3):
-            raise EquisetError(f"{store / 'images.npy'} holds no {SIDE}x{SIDE} images: prepare the data anew")
-        table = self.table = pd.read_parquet(sets / "sets.parquet")
+        self.images = store / "images.npy"
+        if np.load(self.images, mmap_mode="r").shape[1:] != (SIDE, SIDE, 3):
+            raise EquisetError(f"{self.images} holds no {SIDE}x{SIDE} images: prepare the data anew")
+        table = self.table = read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (np.stack(part["members"].to_numpy()), np.stack(part["outlier"].to_numpy()))
             for split, part in table.groupby("split", observed=True)
@@ -138,7 +148,9 @@ class Task:
         members, outlier = self.splits[split]
         for start in range(0, len(order), size):
             rows = order[start : start + size]
-            pixels = torch.from_numpy(self.images[members[rows]]).to(self.device)
+            rows = rows[share(len(rows))]
+            # A map for each batch: pages that were read count as memory of this process as long as a map holds them.
+            pixels = torch.from_numpy(np.load(self.images, mmap_mode="r")[members[rows]]).to(self.device)
             # (batch, members, 64, 64, 3) bytes -> (batch, members, 3, 64, 64) from -1 to 1, still stored pixel by pixel
             images = pixels.movedim(-1, 2).float().div_(127.5).sub_(1)
             yield images, torch.from_numpy(outlier[rows]).to(self.device)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from equiset.experiments.point_clouds.settings import Activations, CloudVariant, Robustness
 from equiset.experiments.point_clouds.task import CloudNet, Clouds
 from equiset.nn import SetLayer
+from equiset.parquet import read_parquet
 from equiset.results.runs import Material, Run
 from equiset.training import choose_device, fix_seeds
 
@@ -32,7 +33,7 @@ def robustness(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
     Columns: variant, seed, changed (`particles`, `rotation_degrees` or `scale`), value, accuracy.
     """
     options = Robustness.model_validate(settings)
-    table = pd.read_parquet(material.store / "meshes.parquet", columns=["split", "label"])
+    table = read_parquet(material.store / "meshes.parquet", columns=["split", "label"])
     meshes = np.flatnonzero(table["split"] == "test")
     if options.meshes and options.meshes < len(meshes):
         meshes = meshes[np.linspace(0, len(meshes) - 1, options.meshes).round().astype(int)]

@@ -9,7 +9,9 @@ from matplotlib.axes import Axes
 
 from equiset.data.meshes import open_pool
 from equiset.files import read_json
-from equiset.results.figures import BLUE, GREEN, ORANGE, Canvas, Figure, name_data
+from equiset.parquet import read_parquet
+from equiset.results.figures import Canvas, Figure, name_data
+from equiset.results.palette import MODELS, shade
 from equiset.results.runs import Material, Run, what_was_measured
 from equiset.results.tables import Table, spread
 
@@ -45,7 +47,9 @@ CHANGES = {
     "set-5000-official": ("recipe of the authors' code", "—"),
     "set-5000-full-turns": ("turned by any angle", "—"),
 }
-COLOURS = {"set-5000": "#004D38", "set-1000": GREEN, "set-100": "#66C2A5", "pooling-1000": BLUE, "graph-1000": ORANGE}
+# The set layers have one colour, the more particles the darker.
+COLOURS = {name: shade(MODELS["set-layer"], share) for name, share in (("set-5000", 0.5), ("set-100", -0.4))}
+COLOURS |= {"set-1000": MODELS["set-layer"], "pooling-1000": MODELS["set-pooling"], "graph-1000": MODELS["graph"]}
 MAXIMISED = {"max": "largest activation of a particle", "mean": "mean activation (outermost 2 % not drawn)"}
 # Classes that a reader recognises in a small picture, best first.
 SHOW = ("airplane", "chair", "guitar", "lamp", "toilet", "person", "car", "bottle")
@@ -64,9 +68,6 @@ def _measured(group: list[Run]) -> dict[str, float]:
         "accuracy_sd_over_draws": float(np.mean([spread(values) for values in draws])),
         "accuracy_sd_over_seeds": spread([float(np.mean(values)) for values in draws]),
         "train_accuracy_last": float(np.mean([run.metrics["train_accuracy"].iloc[-1] for run in group])),
-        # The first epoch also warms up.
-        "seconds_per_epoch": float(np.mean([np.median(run.info["epoch_seconds"][1:] or run.info["epoch_seconds"])
-                                            for run in group])),
         "parameters": group[0].info["parameters"],
         "epochs": group[0].settings["training"]["epochs"],
         "seeds": len(group),
@@ -74,7 +75,7 @@ def _measured(group: list[Run]) -> dict[str, float]:
         "draws": group[0].info["sets"]["draws"],
         "real_data": group[0].info["sets"]["real"],
         "scale": group[0].info["spec"]["scale"],
-    }  # fmt: skip
+    }
 
 
 def _plus_minus(mean: float, sd: float) -> str:
@@ -102,12 +103,11 @@ def table1(material: Material) -> Table:
                 "Paper (%)": f"{paper} ± {paper_sd:g} ({paper_size})",
                 "Parameters": f"{measured['parameters']:,}",
                 "Epochs": str(measured["epochs"]),
-                "Seconds per epoch": f"{measured['seconds_per_epoch']:.1f}",
             }
         )
     for model, size, representation, accuracy, source in QUOTED:
         row = {"Model": f"{model} (quoted)", "Instance size": size, "Representation": representation}
-        row |= dict.fromkeys(("Accuracy (%)", "Over seeds (±)", "Parameters", "Epochs", "Seconds per epoch"), "—")
+        row |= dict.fromkeys(("Accuracy (%)", "Over seeds (±)", "Parameters", "Epochs"), "—")
         shown.append({**row, "Paper (%)": f"{accuracy} ({source})"})
     test = _facts(material, "test")
     return Table(
@@ -117,8 +117,7 @@ def table1(material: Material) -> Table:
         (
             f"Accuracy: last epoch, all {test['meshes']} test meshes; ± is the standard deviation over draws of "
             "test particles, as in the paper. Over seeds: the same over trainings. Quoted: reported by others on "
-            "ModelNet40, not measured here. Seconds per epoch: on the machine and cores of this run. "
-            + _left_out(material),
+            "ModelNet40, not measured here. " + _left_out(material),
             f"Measured on {what_was_measured(material.runs)}",
         ),
     )
@@ -215,7 +214,7 @@ def _draw_cube(axes: Axes, limit: float, azimuth: float) -> None:
 def figure2(material: Material) -> Figure:
     """Two clouds for each of eight classes, and beneath each its projections onto the xy, zy and xz planes."""
     store = read_json(material.store / "store.json")
-    meshes = pd.read_parquet(material.store / "meshes.parquet", columns=["class", "split"])
+    meshes = read_parquet(material.store / "meshes.parquet", columns=["class", "split"])
     pool = open_pool(material.store)
     names = [name for name in SHOW if name in store["classes"]]
     names = (names + [name for name in store["classes"] if name not in names])[: len(SHOW)]
@@ -251,13 +250,15 @@ def figure3(material: Material) -> Figure:
     table = material.analysis("activations")
     columns, blocks = 8, list(table.groupby(["objective", "layer"], sort=False))
     side, head = 0.95, 0.24
-    block = head + 2 * side
-    canvas = Canvas(figsize=(side * columns + 0.1, block * len(blocks) + 0.2))
+    # Where no unit became active, only that is said.
+    heights = [head + 2 * side * part["activated"].any() for _, part in blocks]
+    canvas = Canvas(figsize=(side * columns + 0.1, sum(heights) + 0.2))
     for number, ((objective, layer), part) in enumerate(blocks):
+        top = sum(heights[:number])
         active = part[part["activated"]].nlargest(columns, "activation").sort_values("unit")
         text = f"Layer {layer}, {MAXIMISED[objective]}: {part['activated'].sum()} of {len(part)} units activated"
         text += f", {len(active)} shown" if len(active) else ""
-        canvas.text(0.01, 1 - (number * block + 0.05) / canvas.get_size_inches()[1], text, va="top")
+        canvas.text(0.01, 1 - (top + 0.05) / canvas.get_size_inches()[1], text, va="top")
         for column, cloud in enumerate(active["cloud"]):
             points = np.stack(cloud).reshape(-1, 3)
             extent = np.abs(points).max(axis=1)
@@ -265,7 +266,7 @@ def figure3(material: Material) -> Figure:
             limit = 1.2 * float(np.quantile(extent, 0.98)) if objective == "mean" else float(extent.max())
             points = points[extent <= limit]
             for view, azimuth in enumerate((-55, 25)):
-                place = (0.05 + column * side, number * block + head + view * side, side)
+                place = (0.05 + column * side, top + head + view * side, side)
                 axes = _panel(canvas, *place, 1.6 * limit)
                 _draw_cube(axes, limit, azimuth)
                 _draw_cloud(axes, points, azimuth, 1.0)
@@ -291,6 +292,7 @@ def robustness(material: Material) -> Figure:
         axis.set(xlabel=title, ylim=(0, 100))
     axes[0].set_xscale("log")
     axes[0].xaxis.set_major_formatter("{x:g}")
+    axes[0].xaxis.set_minor_formatter("")
     axes[1].set_xticks(range(0, 181, 45))
     axes[2].set_xscale("log", base=2)
     axes[2].set_xticks([0.5, 1, 2], ["1/2", "1", "2"])

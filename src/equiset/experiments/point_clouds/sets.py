@@ -8,6 +8,7 @@ import pandas as pd
 from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.settings import CloudSets
 from equiset.files import digest, read_json, write_json
+from equiset.parquet import read_parquet
 
 
 def make_sets(settings: CloudSets, seed: int, store: Path, folder: Path) -> None:
@@ -18,7 +19,7 @@ def make_sets(settings: CloudSets, seed: int, store: Path, folder: Path) -> None
             f"cannot draw {settings.particles} different particles from pools of {about['pool']}: "
             "raise datasets.modelnet40.pool"
         )
-    meshes = pd.read_parquet(store / "meshes.parquet", columns=["label", "split"])
+    meshes = read_parquet(store / "meshes.parquet", columns=["label", "split"])
     split = meshes["split"].to_numpy(dtype=object, copy=True)
     train = np.flatnonzero(split == "train")
     held_out = np.random.default_rng(seed).permutation(train)[: round(settings.holdout * len(train))]

@@ -16,7 +16,9 @@ from torch import Tensor, nn
 from equiset.data.meshes import open_pool
 from equiset.experiments.point_clouds.settings import CloudVariant
 from equiset.files import read_json
-from equiset.nn import SetDropout, SetEncoder, SetNorm, SetPool
+from equiset.nn import SetDropout, SetEncoder, SetNorm, SetPool, shares
+from equiset.parallel import share
+from equiset.parquet import read_parquet
 from equiset.training import Batch, Sums
 
 # Particles that are evaluated at once.
@@ -40,9 +42,9 @@ class Transformation(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         angle, factor = self.fixed
         if self.training:
-            angle = self.angle * (2 * torch.rand(len(x), device=x.device) - 1) if self.angle else 0.0
+            angle = self.angle * (2 * _uniform(x) - 1) if self.angle else 0.0
             span = 1 / self.least - self.least
-            factor = self.least + span * torch.rand(len(x), 1, self.axes, device=x.device) if span else 1.0
+            factor = self.least + span * _uniform(x, 1, self.axes) if span else 1.0
         if not isinstance(angle, Tensor):
             angle = torch.full((len(x),), angle, device=x.device)
         if angle.any():
@@ -51,6 +53,11 @@ class Transformation(nn.Module):
             turn = torch.stack([cos, sin, zero, -sin, cos, zero, zero, zero, one], dim=1).view(-1, 3, 3)
             x = x @ turn.to(x.dtype)
         return x * factor
+
+
+def _uniform(x: Tensor, *shape: int) -> Tensor:
+    """Return random numbers from 0 to 1 for each cloud of `x`: (clouds, *shape)."""
+    return shares.draw(len(x), lambda clouds: torch.rand(clouds, *shape, device=x.device))
 
 
 class RowLinear(nn.Linear):
@@ -125,7 +132,7 @@ class Graph:
         size, degree = near.shape
         shape = (size, size)
         values = np.full(near.size, 1 / max(degree, 1), dtype=np.float32)
-        forward = csr_array((values, near.ravel(), np.arange(0, near.size + 1, max(degree, 1))[: size + 1]), shape)
+        forward = csr_array((values, near.ravel(), degree * np.arange(size + 1)), shape)
         # Columns in order are the rows of the transpose.
         backward = forward.tocsc()
         self.forward, self.backward = (_to_torch(matrix, device) for matrix in (forward, backward))
@@ -224,13 +231,17 @@ class Clouds:
     def __init__(self, store: Path, device: torch.device):
         self.store, self.device = store, device
 
-    def draw(self, meshes: np.ndarray, particles: int, rng: np.random.Generator) -> Tensor:
-        """Return (meshes, particles, 3): for each mesh, particles of its pool without replacement."""
+    def draw(self, meshes: np.ndarray, particles: int, rng: np.random.Generator, part: slice = slice(None)) -> Tensor:
+        """Return (meshes, particles, 3): for each mesh, particles of its pool without replacement.
+
+        Only those of the meshes of `part`, but random numbers are drawn as if for all.
+        """
         # A map for each batch: pages that were read count as memory of this process as long as a map holds them.
         pool = open_pool(self.store)
-        clouds = np.empty((len(meshes), particles, 3), dtype=np.float32)
-        for cloud, mesh in zip(clouds, meshes, strict=True):
-            np.take(pool[mesh], rng.choice(pool.shape[1], particles, replace=False, shuffle=False), axis=0, out=cloud)
+        chosen = [rng.choice(pool.shape[1], particles, replace=False, shuffle=False) for _ in meshes][part]
+        clouds = np.empty((len(chosen), particles, 3), dtype=np.float32)
+        for cloud, mesh, points in zip(clouds, meshes[part], chosen, strict=True):
+            np.take(pool[mesh], points, axis=0, out=cloud)
         return torch.from_numpy(clouds).to(self.device)
 
     def fixed_draw(self, meshes: np.ndarray, particles: int, *seeds: int) -> Iterator[tuple[slice, Tensor]]:
@@ -250,7 +261,7 @@ class Task:
         self.about = read_json(sets / "sets.json")
         self.particles: int = self.about["particles"]
         self.clouds = Clouds(store, device)
-        table = pd.read_parquet(sets / "sets.parquet")
+        table = read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (part["mesh"].to_numpy(), part["label"].to_numpy(dtype=np.int64))
             for split, part in table.groupby("split", observed=False)
@@ -265,13 +276,15 @@ class Task:
         order = rng.permutation(len(meshes))
         for start in range(0, len(order), self.settings.training.batch_size):
             chosen = order[start : start + self.settings.training.batch_size]
-            clouds = self.clouds.draw(meshes[chosen], self.particles, rng)
-            yield clouds, torch.from_numpy(labels[chosen]).to(self.device)
+            part = share(len(chosen))
+            clouds = self.clouds.draw(meshes[chosen], self.particles, rng, part)
+            yield clouds, torch.from_numpy(labels[chosen][part]).to(self.device)
 
     def validation_batches(self) -> Iterator[Batch]:
         meshes, labels = self.splits["validation"]
         for rows, clouds in self.clouds.fixed_draw(meshes, self.particles, self.about["seed"], 0):
-            yield clouds, torch.from_numpy(labels[rows]).to(self.device)
+            part = share(len(clouds))
+            yield clouds[part], torch.from_numpy(labels[rows][part]).to(self.device)
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Sums]:
         clouds, labels = batch

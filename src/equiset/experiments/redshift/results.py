@@ -7,7 +7,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from equiset.results.figures import BLACK, GREEN, Canvas, Figure, name_data
+from equiset.parquet import read_parquet
+from equiset.results.figures import Canvas, Figure, name_data
+from equiset.results.palette import BLACK, GREY
+from equiset.results.palette import MODELS as COLOURS
 from equiset.results.redshift_measures import NAMES, OUTLIER, RESAMPLES, interval, measure, relative_error, resample
 from equiset.results.runs import Material, Run, what_was_measured
 from equiset.results.tables import Table, spread
@@ -83,7 +86,6 @@ def scatter(material: Material) -> Table:
                 "Outliers (%)": f"{100 * found['outliers']:.1f}",
                 "Epochs": row["epochs"] or "—",
                 "Seeds": row["seeds"] or "—",
-                "Minutes": f"{row['minutes_mean']:.1f}" if row["minutes_mean"] is not None else "—",
             }
         )
     sets = _first(runs).info["sets"]
@@ -96,7 +98,7 @@ def scatter(material: Material) -> Table:
             f"{table['cluster'].nunique():,} test clusters (all seeds), after the last epoch. In brackets: 95 % "
             f"intervals from {RESAMPLES} draws of clusters. Less catalogue: the difference from the catalogue's own "
             f"estimate, the Z_LAMBDA of the host cluster. NMAD: normalised median absolute deviation. Outliers: off by "
-            f"more than {OUTLIER:g} (1 + z_spec). Minutes: training time of one run.",
+            f"more than {OUTLIER:g} (1 + z_spec).",
             f"{sets['removed_members']:,} members of training clusters are galaxies that are in test clusters as well; "
             f"they were removed from the {_members_before_removal(sets):,} for training (seed {sets['seed']})."
             + _about_holdout(sets),
@@ -160,14 +162,13 @@ def _about(group: list[Run] | None) -> dict[str, object]:
     """Return what the table says of a variant; nothing of it applies to the catalogue."""
     keys = ("model", "form", "features", "dropout", "target")
     if group is None:
-        return dict.fromkeys((*keys, "epochs", "parameters", "seeds", "minutes_mean"))
+        return dict.fromkeys((*keys, "epochs", "parameters", "seeds"))
     settings = group[0].settings
     return {key: settings[key] for key in keys} | {
         "form": settings["form"] if settings["model"] == "set" else None,
         "epochs": settings["training"]["epochs"],
         "parameters": group[0].info["parameters"],
         "seeds": len(group),
-        "minutes_mean": float(np.mean([sum(run.info["epoch_seconds"]) / 60 for run in group])),
     }
 
 
@@ -194,7 +195,7 @@ def _with_interval(value: float, draws: np.ndarray) -> str:
 def figure5(material: Material) -> Figure:
     """a) cluster sizes, b) spectra per cluster, c) estimated against spectroscopic redshift."""
     runs = material.runs
-    clusters = pd.read_parquet(material.store / "clusters.parquet", columns=["MEMBERS", "SPECTROSCOPIC"])
+    clusters = read_parquet(material.store / "clusters.parquet", columns=["MEMBERS", "SPECTROSCOPIC"])
     canvas = Canvas(figsize=(7.2, 3.2), layout="constrained")
     grid = canvas.add_gridspec(2, 3, height_ratios=(3, 1), width_ratios=(1, 1, 1.35))
     _histogram(canvas.add_subplot(grid[:, 0]), clusters["MEMBERS"], 10, "a) members")
@@ -203,7 +204,7 @@ def figure5(material: Material) -> Figure:
     upper = canvas.add_subplot(grid[0, 2])
     lower = canvas.add_subplot(grid[1, 2], sharex=upper)
     name = "set" if "set" in runs else next(iter(runs))
-    drawn = {CATALOGUE: ("0.55", "catalogue"), name: (GREEN, _title(name, runs))}
+    drawn = {CATALOGUE: (GREY, "catalogue"), name: (COLOURS[runs[name][0].settings["model"]], _title(name, runs))}
     most = float(table[["z_spec", CATALOGUE, name]].max(axis=None)) * 1.05
     for key, (colour, label) in drawn.items():
         error = np.abs(relative_error(table["z_spec"], table[key])).mean()

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 
 from equiset.errors import EquisetError
 from equiset.experiments.redshift.settings import RedshiftSets
 from equiset.files import digest_json, read_json, write_json
+from equiset.parquet import read_arrow
 
 SPLITS = ("train", "holdout", "test")
 _CHUNK = 2**17  # rows
@@ -22,10 +22,10 @@ def make_sets(settings: RedshiftSets, seed: int, store: Path, folder: Path) -> N
     holdout cluster is removed from the training clusters. The other members of both clusters stay.
     """
     about = read_json(store / "store.json")
-    clusters = pq.read_table(store / "clusters.parquet", columns=["ID", "P_CEN"])
+    clusters = read_arrow(store / "clusters.parquet", columns=["ID", "P_CEN"])
     offsets = np.load(store / "offsets.npy")
     z_spec = np.load(store / "z_spec.npy", mmap_mode="r")
-    objid = pq.read_table(store / "members.parquet", columns=["OBJID"])["OBJID"].to_numpy()
+    objid = read_arrow(store / "members.parquet", columns=["OBJID"])["OBJID"].to_numpy()
 
     split = choose_splits(len(clusters), settings.test_share, settings.holdout, seed)
     row_split = np.repeat(split, np.diff(offsets))

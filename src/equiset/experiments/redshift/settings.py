@@ -30,6 +30,9 @@ class RedshiftVariant(Variant):
     """Width of the hidden layers; one layer with a single channel follows."""
     dropout: float = Field(ge=0, lt=1)
     """Dropout rate after every layer but the last; the members of a cluster lose the same channels."""
+    memory_mb: float = Field(2000, gt=0)
+    """Memory for a training process, in MB. Members that would fill more than a quarter of it are not held: they are
+    read in windows of that size, each made of blocks from all over the catalogue and shuffled within."""
     target: Literal["redshift", "standardised"] = "redshift"
     """What the network learns: the redshift, or the redshift with zero mean and unit deviation on training galaxies."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 import torch
 from torch import Tensor, nn
 
@@ -15,11 +15,14 @@ from equiset.experiments.redshift.sets import SPLITS
 from equiset.experiments.redshift.settings import RedshiftVariant
 from equiset.files import read_json
 from equiset.nn import SetDropout, SetLayer
+from equiset.parallel import share
+from equiset.parquet import read_arrow, read_parquet
 from equiset.sets import PackedSets
 from equiset.training import Batch, Sums
 
 FOOTNOTE = ("RA", "DEC", *(f"MODEL_{kind}_{band}" for kind in ("MAG", "MAGERR") for band in "UGRIZ"))
 _EVALUATION_BATCH = 256  # clusters
+_BLOCK = 2**14  # members that are read at once, a megabyte
 
 
 class RedshiftNet(nn.Module):
@@ -62,11 +65,26 @@ class Rows:
         return self.numbers[np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])], offsets
 
 
+@dataclass(frozen=True)
+class Window:
+    """Members at hand, and the sets that they form; `rows` has their places in the arrays."""
+
+    features: np.ndarray
+    z_spec: np.ndarray
+    rows: Rows
+    numbers: np.ndarray | None = None
+    """Their row numbers in the store, unless places are row numbers."""
+
+    def row_numbers(self, places: np.ndarray) -> np.ndarray:
+        return places if self.numbers is None else self.numbers[places]
+
+
 class Task:
     """Redshifts by squared loss on members with a spectrum; see `equiset.training.Task`.
 
     The members stay in their file and are mapped; a batch copies the rows of its clusters. Those of the test clusters
-    are read by `predict` alone.
+    are read by `predict` alone. A catalogue that is too large for `memory_mb` is read in windows: blocks of whole
+    clusters in a random order, as many as there is room for, whose clusters are shuffled among each other.
     """
 
     def __init__(self, settings: RedshiftVariant, store: Path, sets: Path, device: torch.device):
@@ -76,8 +94,9 @@ class Task:
         self.features = np.load(store / "features.npy", mmap_mode="r")
         self.z_spec = np.load(store / "z_spec.npy", mmap_mode="r")
         self.offsets = np.load(store / "offsets.npy")
-        clusters = pq.read_table(store / "clusters.parquet", columns=["P_CEN"])
-        self.centres = np.stack(clusters["P_CEN"].to_numpy(zero_copy_only=False)).astype(np.float32)
+        clusters = read_arrow(store / "clusters.parquet", columns=["P_CEN"])
+        # Not by a Python list of arrays, which would take gigabytes for millions of clusters.
+        self.centres = pc.list_flatten(clusters["P_CEN"]).to_numpy().astype(np.float32).reshape(len(clusters), -1)
         about = read_json(sets / "sets.json")
         columns = read_json(store / "store.json")["features"]
         centres = [f"P_CEN_{at}" for at in range(self.centres.shape[1])]
@@ -87,54 +106,97 @@ class Task:
         self.shift, self.scale = shift, scale
         # What the network's output is multiplied with, and what is added to it, to give a redshift.
         self.origin, self.unit = about["scales"]["Z_SPEC"] if settings.target == "standardised" else (0.0, 1.0)
-        split = pd.read_parquet(sets / "clusters.parquet")["split"].to_numpy()
-        removed = np.load(sets / "removed.npy")
-        self.splits = {name: self._rows(split == name, removed) for name in SPLITS}
+        self.split = read_parquet(sets / "clusters.parquet")["split"].to_numpy()
+        self.removed = np.load(sets / "removed.npy")
+        room = int(settings.memory_mb * 2**20 / 4)
+        self.splits: dict[str, Rows] = {}
+        """All sets of each split, if there is room for the members."""
+        if self.features.nbytes + self.z_spec.nbytes <= room:
+            self.splits = {name: self._rows(name, 0, len(self.split)) for name in SPLITS}
+            return
+        # Clusters at which blocks begin and end.
+        edges = np.searchsorted(self.offsets, np.arange(0, len(self.z_spec), _BLOCK))
+        self.edges = np.unique([*edges, len(self.split)])
+        largest = int(np.diff(self.offsets[self.edges]).max())
+        row_bytes = self.features[:1].nbytes + self.z_spec[:1].nbytes + self.offsets[:1].nbytes
+        self.blocks_at_once = max(1, room // (largest * row_bytes))
+        # One memory for all windows: freed and taken anew, it would lie scattered.
+        most = min(len(self.z_spec), self.blocks_at_once * largest)
+        self.space = np.empty((most, self.features.shape[1]), np.float32), np.empty(most, np.float32)
 
-    def _rows(self, chosen: np.ndarray, removed: np.ndarray) -> Rows:
-        """Return the sets of a split that hold a labelled member; the others would add nothing to the loss."""
-        sizes = np.diff(self.offsets)
-        kept = np.repeat(chosen, sizes)
-        kept[removed] = False
-        labelled = kept & ~np.isnan(self.z_spec)
+    def _windows(self, split: str, generator: torch.Generator | None = None) -> Iterator[Window]:
+        """Yield the members of a split, in the order of the catalogue or in one that `generator` decides."""
+        if self.splits:
+            yield Window(self.features, self.z_spec, self.splits[split])
+            return
+        blocks = len(self.edges) - 1
+        order = np.arange(blocks) if generator is None else torch.randperm(blocks, generator=generator).numpy()
+        for start in range(0, blocks, self.blocks_at_once):
+            yield self._read_blocks(split, np.sort(order[start : start + self.blocks_at_once]))
+
+    def _read_blocks(self, split: str, blocks: np.ndarray) -> Window:
+        """Read what a split has in some blocks; it takes the place of what was read before."""
+        features, z_spec = self.space
+        parts = [self._rows(split, *self.edges[block : block + 2]) for block in blocks]
+        done = 0
+        for block, part in zip(blocks, parts, strict=True):
+            start, end = self.offsets[self.edges[block : block + 2]]
+            here = slice(done, done + len(part.numbers))
+            np.take(_read(self.features, start, end), part.numbers - start, axis=0, out=features[here])
+            np.take(_read(self.z_spec, start, end), part.numbers - start, out=z_spec[here])
+            done = here.stop
+        sizes = np.concatenate([np.diff(part.offsets) for part in parts])
+        rows = Rows(np.arange(done), np.concatenate([[0], np.cumsum(sizes)]))
+        return Window(features[:done], z_spec[:done], rows, np.concatenate([part.numbers for part in parts]))
+
+    def _rows(self, split: str, first: int, last: int) -> Rows:
+        """Return the sets of a split among some clusters, if they hold a labelled member: others add nothing."""
+        start, end = self.offsets[[first, last]]
+        sizes = np.diff(self.offsets[first : last + 1])
+        kept = np.repeat(self.split[first:last] == split, sizes)
+        kept[self.removed[slice(*np.searchsorted(self.removed, [start, end]))] - start] = False
+        labelled = kept & ~np.isnan(_read(self.z_spec, start, end))
         cluster = np.repeat(np.arange(len(sizes)), sizes)
         useful = np.bincount(cluster[labelled], minlength=len(sizes)) > 0
         # The perceptron sees labelled galaxies, each a set of its own; the set model sees all members.
         numbers = np.flatnonzero(labelled if self.settings.model == "mlp" else kept & useful[cluster])
         if self.settings.model == "mlp":
-            return Rows(numbers, np.arange(len(numbers) + 1))
+            return Rows(start + numbers, np.arange(len(numbers) + 1))
         counts = np.bincount(cluster[numbers], minlength=len(sizes))[useful]
-        return Rows(numbers, np.concatenate([[0], np.cumsum(counts)]))
+        return Rows(start + numbers, np.concatenate([[0], np.cumsum(counts)]))
 
     def build_model(self) -> nn.Module:
         return RedshiftNet(self.settings, len(self.names))
 
     def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
-        rows = self.splits["train"]
-        order = torch.randperm(len(rows), generator=generator).numpy()
-        for start in range(0, len(order), self.settings.training.batch_size):
-            yield self._batch(*rows.take(order[start : start + self.settings.training.batch_size]))
+        size = self.settings.training.batch_size
+        for window in self._windows("train", generator):
+            order = torch.randperm(len(window.rows), generator=generator).numpy()
+            for start in range(0, len(order), size):
+                chosen = order[start : start + size]
+                yield self._batch(window, *window.rows.take(chosen[share(len(chosen))]))
 
     def validation_batches(self) -> Iterator[Batch]:
         """Yield the holdout clusters; nothing if there are none. What the test says must not be known while tuning."""
-        return (self._batch(numbers, offsets) for numbers, offsets in self._in_order("holdout"))
+        return (self._batch(*part) for part in self._in_order("holdout"))
 
-    def _in_order(self, split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        rows = self.splits[split]
+    def _in_order(self, split: str) -> Iterator[tuple[Window, np.ndarray, np.ndarray]]:
         size = _EVALUATION_BATCH * (64 if self.settings.model == "mlp" else 1)
-        for start in range(0, len(rows), size):
-            yield rows.take(np.arange(start, min(start + size, len(rows))))
+        for window in self._windows(split):
+            for start in range(0, len(window.rows), size):
+                chosen = np.arange(start, min(start + size, len(window.rows)))
+                yield window, *window.rows.take(chosen[share(len(chosen))])
 
-    def _batch(self, numbers: np.ndarray, offsets: np.ndarray) -> Batch:
-        values = self.features[numbers][:, self.columns]
+    def _batch(self, window: Window, places: np.ndarray, offsets: np.ndarray) -> Batch:
+        values = window.features[places][:, self.columns]
         if len(self.columns) < len(self.names):
-            values = np.concatenate([values, self.centres[self._cluster_of(numbers)]], 1)
+            values = np.concatenate([values, self.centres[self._cluster_of(window.row_numbers(places))]], 1)
         # Standardised, the mean is zero: what a value that was not measured becomes.
         values = np.nan_to_num((values - self.shift) / self.scale, nan=0.0, copy=False)
         x = torch.from_numpy(values).to(self.device)
         if self.settings.model == "set":
             x = PackedSets(x, torch.from_numpy(offsets).to(self.device))
-        return x, torch.from_numpy(self.z_spec[numbers]).to(self.device)
+        return x, torch.from_numpy(window.z_spec[places]).to(self.device)
 
     def _cluster_of(self, numbers: np.ndarray) -> np.ndarray:
         return np.searchsorted(self.offsets, numbers, side="right") - 1
@@ -157,14 +219,22 @@ class Task:
         """
         parts = []
         for split in ("holdout", "test"):
-            for numbers, offsets in self._in_order(split):
-                x, z_spec = self._batch(numbers, offsets)
-                known = ~np.isnan(self.z_spec[numbers])
+            for window, places, offsets in self._in_order(split):
+                x, z_spec = self._batch(window, places, offsets)
+                known = ~np.isnan(window.z_spec[places])
                 predicted = self.origin + self.unit * model(x).float().cpu().numpy()[known]
-                columns = {"row": numbers[known], "z_spec": z_spec.cpu().numpy()[known], "z": predicted}
+                rows = window.row_numbers(places)[known]
+                columns = {"row": rows, "z_spec": z_spec.cpu().numpy()[known], "z": predicted}
                 parts.append(pd.DataFrame({"split": split, **columns}))
         table = pd.concat(parts, ignore_index=True)
-        clusters = pq.read_table(self.store / "clusters.parquet", columns=["ID", "Z_LAMBDA"])
+        clusters = read_arrow(self.store / "clusters.parquet", columns=["ID", "Z_LAMBDA"])
         host = self._cluster_of(table["row"].to_numpy())
         table.insert(0, "cluster", clusters["ID"].to_numpy()[host])
         return table.assign(z_catalogue=clusters["Z_LAMBDA"].to_numpy()[host])
+
+
+def _read(array: np.memmap, first: int, last: int) -> np.ndarray:
+    """Read rows of a mapped file without the map, whose pages would count as memory of this process."""
+    row = array[:1]
+    count, offset = int(last - first) * row.size, array.offset + int(first) * row.nbytes
+    return np.fromfile(array.filename, array.dtype, count, offset=offset).reshape(-1, *array.shape[1:])

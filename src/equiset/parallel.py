@@ -1,0 +1,247 @@
+"""Several processes that train one network together: each works on some sets of every step, whole ones.
+
+All processes hold the same weights and draw the same random numbers. A step goes over the sets that it would go over in
+one process; their gradients are summed and divided by the number of all sets. So the number of processes changes
+rounding and time, and nothing else: a checkpoint of two processes goes on with one or with four.
+
+The gradients are added up by one call for each step, without `DistributedDataParallel`. That one averages the means of
+the processes, which is wrong where one has fewer sets (or labelled members) than another. What it would gain, sending
+while it still computes, is nothing for networks of a few megabytes.
+"""
+
+import logging
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from equiset.errors import EquisetError
+from equiset.nn.shares import Share, current_share, draw, dropout, set_share
+
+log = logging.getLogger(__name__)
+
+
+def started() -> bool:
+    """Say whether `torchrun` started this process as one of several."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def launch(processes: int, program: str, arguments: list[str]) -> None:
+    """Run a module or a file in several processes on this machine by `torchrun`. If one of them dies, all do."""
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.run import parse_args, run
+
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if any(name == "lo" for _, name in socket.if_nameindex()):
+        # All are on this machine, whatever its name resolves to.
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    options = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={processes}"]
+    try:
+        run(parse_args([*options, *([] if program.endswith(".py") else ["-m"]), program, *arguments]))
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        code = failure.exitcode
+        end = f"was killed by signal {-code}" if code < 0 else f"failed with exit code {code}"
+        raise EquisetError(
+            f"process {rank} of {processes} {end}, and the others were stopped; what it said is above. "
+            "Run again to go on from the last checkpoint; if memory ran out, use fewer processes"
+        ) from None
+    except SignalException as error:
+        raise EquisetError(f"stopped by signal {error.sigval}. Run again to go on from the last checkpoint") from None
+
+
+@contextmanager
+def joined(device: torch.device) -> Iterator[torch.device]:
+    """Join the other processes, if there are any, and yield this one's device."""
+    if not started():
+        yield device
+        return
+    local, local_processes = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    if device.type == "cuda":
+        if local_processes > torch.cuda.device_count():
+            raise EquisetError(
+                f"config key 'processes' is {local_processes}, but torch sees {torch.cuda.device_count()} CUDA devices"
+            )
+        device = torch.device("cuda", local)
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    if not is_first():  # what all have to say is said once
+        logging.getLogger().setLevel(logging.ERROR)
+    try:
+        yield device
+    finally:
+        set_share(None)
+        dist.destroy_process_group()
+
+
+def processes() -> int:
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def is_first() -> bool:
+    """Say whether this is the process that logs and writes."""
+    return not dist.is_initialized() or dist.get_rank() == 0
+
+
+def share(sets: int) -> slice:
+    """Return which of the `sets` of the next batch are this process's, and let the layers know.
+
+    A batch of fewer sets than processes is worked on by all of them in whole, and counted once.
+    """
+    if sets < processes() or processes() == 1:
+        set_share(None)
+        return slice(None)
+    first, last = (sets * (dist.get_rank() + end) // processes() for end in (0, 1))
+    set_share(Share(first, last - first, sets))
+    return slice(first, last)
+
+
+def each(batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield the batches. One that was made without `share` is worked on by all processes in whole."""
+    batches = iter(batches)
+    while True:
+        set_share(None)
+        try:
+            yield next(batches)
+        except StopIteration:
+            return
+
+
+def _weight() -> float:
+    """Return how much the sets of this process count: less than one if the others have the same sets."""
+    return 1.0 if current_share() else 1.0 / processes()
+
+
+def backward(loss: Tensor, sets: int, model: nn.Module) -> Tensor:
+    """Work out the gradient of the mean loss over the sets of all processes, and return that loss.
+
+    Args:
+        loss: the mean over the sets of this process.
+        sets: their number, or that of whatever the mean is over.
+        model: its parameters get the gradient.
+    """
+    if processes() == 1:
+        loss.backward()
+        return loss
+    count = sets * _weight()
+    (loss * count).backward()
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    loss_and_count = torch.stack([loss.detach(), torch.ones_like(loss)]) * count
+    everything = torch.cat([*(part.reshape(-1) for part in gradients), loss_and_count])
+    dist.all_reduce(everything)
+    everything /= everything[-1].clone()
+    for gradient, part in zip(gradients, everything.split([part.numel() for part in gradients] + [2]), strict=False):
+        gradient.copy_(part.view(gradient.shape))
+    return everything[-2]
+
+
+def counted(sums: dict[str, Any]) -> dict[str, Any]:
+    """Return the sums over a batch as this process's contribution to those of all."""
+    return sums if processes() == 1 else {name: value * _weight() for name, value in sums.items()}
+
+
+def add_up(totals: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """Add up the sums of all processes."""
+    if processes() == 1 or not totals:
+        return totals
+    values = torch.tensor([float(value) for value in totals.values()], dtype=torch.float64, device=device)
+    dist.all_reduce(values)
+    return dict(zip(totals, values.tolist(), strict=True))
+
+
+def require_same(number: int, what: str, device: torch.device) -> None:
+    """Raise an error if the processes do not have the same number."""
+    if processes() == 1:
+        return
+    values = torch.tensor([number, -number], dtype=torch.int64, device=device)
+    dist.all_reduce(values, dist.ReduceOp.MAX)
+    if values[0] != -values[1]:
+        raise EquisetError(f"the processes do not have the same {what}: they must see the same folders")
+
+
+def share_layers(model: nn.Module) -> nn.Module:
+    """Let torch's layers that draw random numbers, or look at all of a batch, do so for all processes."""
+    if processes() == 1:
+        return model
+    for module in model.modules():
+        kind = type(module)
+        if kind in _SHARED:
+            module.__class__ = _SHARED[kind]
+        elif isinstance(module, (nn.modules.dropout._DropoutNd, nn.RReLU)):
+            raise EquisetError(f"{kind.__name__} cannot be shared by several processes: set 'processes' to 1")
+    return model
+
+
+class _Dropout(nn.Dropout):
+    def forward(self, x: Tensor) -> Tensor:
+        return dropout(x, self.p) if self.training else x
+
+
+class _Dropout2d(nn.Dropout2d):
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return x
+        return x * draw(len(x), lambda rows: F.dropout2d(x.new_ones(rows, x.shape[1], 1, 1), self.p))
+
+
+class _BatchNorm(nn.BatchNorm2d):
+    """Batch normalisation by mean and variance over the batches of all processes. torch's own is for CUDA alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(x)
+        y, mean, variance, count = _Normalise.apply(x, self.weight, self.bias, self.eps)
+        with torch.no_grad():
+            self.num_batches_tracked += 1
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(variance * (count / (count - 1)), self.momentum)
+        return y
+
+
+class _Normalise(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, ...]:
+        values = x.numel() / x.shape[1] * _weight()
+        # Combined from means and variances, since a difference of sums of squares would lose digits.
+        variance, mean = torch.var_mean(_full(x), (0, 2, 3), correction=0)
+        own = torch.cat([mean, variance, mean.new_tensor([values])])
+        gathered = [torch.empty_like(own) for _ in range(processes())]
+        dist.all_gather(gathered, own)
+        parts = torch.stack(gathered).double()
+        means, variances, counts = parts[:, : len(mean)], parts[:, len(mean) : -1], parts[:, -1:]
+        count = counts.sum()
+        mean = (counts * means).sum(0) / count
+        variance = ((counts * (variances + (means - mean).square())).sum(0) / count).to(own.dtype)
+        mean = mean.to(own.dtype)
+        ctx.save_for_backward(x, weight, mean, (variance + eps).rsqrt())
+        ctx.count, ctx.weight = count.to(own.dtype), _weight()
+        ctx.mark_non_differentiable(mean, variance, ctx.count)
+        return F.batch_norm(x, mean, variance, weight, bias, eps=eps), mean, variance, ctx.count
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, mean, scale = ctx.saved_tensors
+        along = (1, -1, 1, 1)
+        grad = _full(grad)
+        normalised = (x - mean.view(along)) * scale.view(along)
+        own = torch.stack([grad.sum((0, 2, 3)), (grad * normalised).sum((0, 2, 3))])
+        everyone = own.clone()
+        dist.all_reduce(everyone)
+        shift, slope = (everyone / ctx.count * ctx.weight).view(2, *along)
+        grad_x = (grad - shift - normalised * slope) * (scale * weight).view(along)
+        return grad_x.to(x.dtype), own[1], own[0], None
+
+
+def _full(x: Tensor) -> Tensor:
+    return x.float() if x.dtype.itemsize < 4 else x
+
+
+_SHARED = {nn.Dropout: _Dropout, nn.Dropout2d: _Dropout2d, nn.BatchNorm2d: _BatchNorm}

@@ -1,0 +1,66 @@
+"""What MLflow's pages say in words: on which data a run was made, what identifies them, and how to repeat it."""
+
+import shlex
+from pathlib import Path
+
+from equiset.files import canonical_json
+from equiset.results.runs import DATA, Run, kind_of_data
+
+_WARNINGS = {
+    "real": "",
+    "user": " These numbers are not comparable with the paper's.",
+    "stand-in": " These numbers show that the code works. They reproduce nothing of the paper.",
+}
+
+
+def run_note(run: Run) -> str:
+    """Return the description of a run, in Markdown."""
+    info, sets, kind = run.info, run.info["sets"], kind_of_data(run.info["sets"])
+    commit = info["git_commit"] or "unknown"
+    # MLflow shows some lines at once and the others on request; two spaces at their end keep them apart.
+    return (
+        f"**{DATA[kind]}: {sets['data']}.**{_WARNINGS[kind]}  \n"
+        f"Repeat: `snakemake --cores all --force -- {run.folder}/run.json`  \n"
+        f"Sets, SHA-256: `{sets['digest']}`  \n"
+        f"Prepared data ({sets['dataset']}, source {sets['source']}), SHA-256: `{sets['store_digest']}`  \n"
+        f"Code: commit `{commit}`\n\n"
+        f"With the same code, and the training alone, whatever `config.yaml` says:\n\n"
+        f"```\n{_checkout(commit)}{train_command(run)}\n```\n"
+    )
+
+
+def _checkout(commit: str) -> str:
+    return f"git checkout {commit.removesuffix('-dirty')}\n" if commit != "unknown" else ""
+
+
+def train_command(run: Run) -> str:
+    """Return the command that trains a network again, into folders of its own."""
+    spec, settings = run.info["spec"], run.settings
+    # runs/<variant>/seed<seed> lie in the experiment's folder, and that in its scale's.
+    experiment = run.folder.parents[2]
+    arguments = {
+        "--spec": canonical_json(spec),
+        "--store": experiment.parent / "data" / run.info["sets"]["dataset"] / "store",
+        "--sets": experiment / "sets" / str(settings.get("sets")) / f"seed{run.seed}",
+        "--checkpoints": Path("again/checkpoints"),
+        "--output": Path("again"),
+        "--threads": run.info["threads"],
+    }
+    return "python -m equiset.stages.train " + " ".join(
+        f"{key} {shlex.quote(str(value))}" for key, value in arguments.items()
+    )
+
+
+def superseded_note(successor: str, note: str) -> str:
+    """Return the description of a run whose place another one took."""
+    return f"**Superseded** by run `{successor}`: the same variant, seed and scale were run again.\n\n{note}"
+
+
+def experiment_note(question: str, paper: str) -> str:
+    """Return the description of an experiment, in Markdown."""
+    return (
+        f"{question} ({paper})\n\n"
+        "One run for each variant and seed, and one for each scale that holds the tables and figures. To see one "
+        'scale, filter with ``tags.`equiset.scale` = "demo"``; to see means over seeds, group by the tag '
+        "`equiset.variant`. Runs whose name begins with *superseded* were run again later.\n"
+    )

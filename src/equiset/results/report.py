@@ -1,0 +1,221 @@
+"""The page that a reader opens: claims, experiments, times and provenance, each number read from a file."""
+
+import base64
+import csv
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from equiset.errors import EquisetError
+from equiset.files import read_json
+from equiset.results.runs import DATA, Run, kind_of_data
+from equiset.results.tables import ShownTable
+
+# The words of the claims file -> how a reader sees at a glance what they mean, in colour and without.
+VERDICTS = {"reproduced": ("good", "✓"), "not reproduced": ("bad", "✗"), "not tested": ("open", "–")}
+FEW_FILES = 12
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What the page says about an experiment beside its numbers, and where those are."""
+
+    name: str
+    title: str
+    paper: str
+    """Where it stands in the paper."""
+    claims: str
+    """The letter that the ids of its claims begin with."""
+    question: str
+    reading: tuple[str, ...]
+    captions: dict[str, str]
+    tables: tuple[str, ...]
+    figures: tuple[str, ...]
+
+
+def write_page(template: Path, content: dict[str, Any]) -> str:
+    """Return the page. Everything that is filled in is text: no file can bring markup or scripts with it."""
+    loader = jinja2.FileSystemLoader(template.parent)
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"duration": duration, "size": size}
+    return environment.get_template(template.name).render(**content)
+
+
+def collect(folder: Path, chapters: list[Chapter]) -> dict[str, Any]:
+    """Read all that the page shows from the results of one scale."""
+    claims = read_claims(folder / "claims" / "claims.csv")
+    described = [read_chapter(folder, chapter, claims) for chapter in chapters]
+    runs = [row["run"] for chapter in described for row in chapter["runs"]]
+    return {
+        "scale": folder.name,
+        "claims": claims,
+        "verdicts": count_verdicts(claims),
+        "chapters": described,
+        "time": {
+            "table": ShownTable.read(folder / "time" / "time_by_rule.md"),
+            "figure": inline(folder / "time" / "time_by_rule.png"),
+        },
+        "provenance": describe_origin(runs),
+        "data_words": DATA,
+        "datasets": [describe_dataset(path) for path in sorted(folder.glob("data/*/manifest.json"))],
+    }
+
+
+def read_claims(path: Path) -> list[dict[str, Any]]:
+    """Return the judged claims in the order of the file, each with how its verdict is shown."""
+    with path.open(newline="") as file:
+        claims = list(csv.DictReader(file))
+    for claim in claims:
+        word = next((word for word in VERDICTS if claim["verdict"].startswith(word)), None)
+        if word is None:
+            raise EquisetError(
+                f"{path}: claim {claim['claim']} has the verdict {claim['verdict']!r}, not one of {list(VERDICTS)}"
+            )
+        look, sign = VERDICTS[word]
+        claim |= {"look": look, "sign": sign, "word": word}
+        # What several conditions found stands line by line; runs are linked from the page, which lies in their scale.
+        lines = claim["ours"].split("; ")
+        claim["found"] = [line for line in lines if line != "—"] or ["—"]
+        claim["links"] = [_link(run, path.parents[1]) for run in claim["runs"].split(";") if run]
+    return claims
+
+
+def _link(run: str, folder: Path) -> dict[str, str]:
+    path = Path(run)
+    file = path if path.suffix else path / "run.json"
+    inside = file.is_relative_to(folder)
+    return {"name": run, "address": file.relative_to(folder).as_posix() if inside else ""}
+
+
+def count_verdicts(claims: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    counts = {word: sum(claim["word"] == word for claim in claims) for word in VERDICTS}
+    return [{"word": word, "count": count, "look": VERDICTS[word][0]} for word, count in counts.items()]
+
+
+def read_chapter(folder: Path, chapter: Chapter, claims: list[dict[str, Any]]) -> dict[str, Any]:
+    """Read the tables, figures and runs of an experiment."""
+    own = folder / chapter.name
+    tracked = read_json(own / "tracked.json")
+    runs = [Run(Path(path)) for path in sorted([*tracked["sent"], *tracked["pending"]])]
+    return {
+        "about": chapter,
+        "data": describe_data(runs),
+        "claims": [claim for claim in claims if claim["claim"].startswith(chapter.claims)],
+        "tables": [(name, ShownTable.read(own / "tables" / f"{name}.md")) for name in chapter.tables],
+        "figures": [(name, inline(own / "figures" / f"{name}.png")) for name in chapter.figures],
+        "runs": [describe_run(run, folder, tracked["sent"].get(str(run.folder))) for run in runs],
+        "tracking": tracked["uri"],
+        "fault": tracked["fault"],
+    }
+
+
+def inline(path: Path) -> str:
+    """Return a picture as an address that holds the picture itself."""
+    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def describe_data(runs: list[Run]) -> list[dict[str, str]]:
+    """Say on which data runs were made; one entry, unless an experiment mixes them."""
+    found = {(kind_of_data(run.info["sets"]), run.info["sets"]["data"]) for run in runs}
+    return [{"kind": kind, "words": DATA[kind], "description": description} for kind, description in sorted(found)]
+
+
+def describe_run(run: Run, folder: Path, mlflow_id: str | None) -> dict[str, Any]:
+    info = run.info
+    return {
+        "run": run,
+        "name": f"{run.variant}/seed{run.seed}",
+        "file": (run.folder / "run.json").relative_to(folder).as_posix(),
+        "mlflow_id": mlflow_id,
+        "epochs": len(info["epoch_seconds"]),
+        "parameters": info["parameters"],
+        "seconds": sum(info["epoch_seconds"]),
+        "peak_memory_mb": info["peak_memory_mb"],
+        "sets_digest": info["sets"]["digest"],
+    }
+
+
+def describe_origin(runs: list[Run]) -> list[tuple[str, list[str]]]:
+    """Say which code, packages and machines made the runs; several values where they differ."""
+    infos = [run.info for run in runs]
+    facts = {
+        "Commit": [info["git_commit"] or "not known" for info in infos],
+        "Machine": [f"{info['machine']['processor']}, {info['machine']['cores']} cores" for info in infos],
+        "Operating system": [info["machine"]["platform"] for info in infos],
+        "Device and threads": [f"{info['device']}, {info['threads']} thread(s) for each run" for info in infos],
+    }
+    started = min(datetime.fromisoformat(info["started"]) for info in infos)
+    ended = max(datetime.fromisoformat(info["ended"]) for info in infos)
+    rows = [(name, sorted(set(values))) for name, values in facts.items()]
+    rows.append(("Runs", [f"{len(runs)}, from {started:%Y-%m-%d %H:%M} to {ended:%Y-%m-%d %H:%M} {started:%Z}"]))
+    for package in sorted({name for info in infos for name in info["versions"]}):
+        rows.append((package, sorted({info["versions"].get(package, "absent") for info in infos})))
+    return rows
+
+
+def describe_dataset(manifest: Path) -> dict[str, Any]:
+    """Say what identifies a data set: its files as they came, and the arrays that were made of them."""
+    content = read_json(manifest)
+    files = [
+        {"name": Path(file["path"]).name, "bytes": file["bytes"], "sha256": file["sha256"], "origin": file["origin"]}
+        for file in content["files"].values()
+    ]
+    meshes = content.get("meshes", [])
+    return {
+        "name": content["dataset"],
+        "kind": kind_of_data({**content, "data": content["description"]}),
+        "description": content["description"],
+        "source": content["source"],
+        "store_digest": read_json(manifest.parent / "store" / "store.json")["digest"],
+        "files": files[:FEW_FILES],
+        "more": [file["bytes"] for file in files[FEW_FILES:] + meshes],
+    }
+
+
+def write_captions(content: dict[str, Any]) -> str:
+    """Return the captions of Snakemake's own report, in reStructuredText: each between two comments with its name.
+
+    A caption says what is seen, on which data, and what the paper claims beside what was found here.
+    """
+    parts = []
+    for chapter in content["chapters"]:
+        about = chapter["about"]
+        data = "; ".join(f"{entry['words']}: {entry['description']}" for entry in chapter["data"])
+        rows = ["  * - Claim\n    - Paper\n    - Here\n    - Verdict\n"]
+        for claim in chapter["claims"]:
+            cells = (f"{claim['claim']}: {claim['statement']}", claim["paper"], claim["ours"], claim["verdict"])
+            first, *others = (_plain(cell) or "\\ " for cell in cells)
+            rows.append(f"  * - {first}\n" + "".join(f"    - {cell}\n" for cell in others))
+        table = ".. list-table::\n  :header-rows: 1\n\n" + "".join(rows) if chapter["claims"] else ""
+        for name, caption in about.captions.items():
+            text = f"{_plain(caption)} {about.paper}.\n\n**Measured on {_plain(data)}.** Scale: {content['scale']}."
+            parts.append(f".. begin {about.name} {name} here\n\n{text}\n\n{table}\n.. end {about.name} {name} here\n")
+    return "\n".join(parts)
+
+
+def _plain(text: str) -> str:
+    """Return text in which nothing has a meaning for reStructuredText."""
+    return "".join(f"\\{sign}" if sign in "\\*`|_" else sign for sign in " ".join(text.split()))
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it."""
+    value, unit = next(
+        ((seconds / length, unit) for unit, length in (("s", 1), ("min", 60)) if seconds < 99.5 * length),
+        (seconds / 3600, "h"),
+    )
+    return f"{value:.1f} {unit}" if value < 9.95 else f"{value:.0f} {unit}"
+
+
+def size(count: float) -> str:
+    """Return a number of bytes as people say it."""
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"

@@ -1,0 +1,43 @@
+"""Write the page of all results at one scale, and the captions of Snakemake's own report."""
+
+import argparse
+from pathlib import Path
+
+from equiset.experiments import EXPERIMENTS, experiment_module
+from equiset.files import atomic_path
+from equiset.process import run_stage
+from equiset.results.report import Chapter, collect, write_captions, write_page
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path, help="folder of the results of one scale")
+    parser.add_argument("--template", required=True, type=Path, help="Jinja template of the page")
+    parser.add_argument("--page", required=True, type=Path, help="HTML file")
+    parser.add_argument("--captions", required=True, type=Path, help="reStructuredText file")
+    arguments = parser.parse_args(argv)
+    content = collect(arguments.results, [chapter_of(name) for name in EXPERIMENTS])
+    with atomic_path(arguments.captions) as partial:
+        partial.write_text(write_captions(content))
+    with atomic_path(arguments.page) as partial:
+        partial.write_text(write_page(arguments.template, content))
+
+
+def chapter_of(experiment: str) -> Chapter:
+    settings = experiment_module(experiment, "settings").ExperimentSettings
+    about = experiment_module(experiment, "about")
+    return Chapter(
+        experiment,
+        settings.title,
+        about.PAPER,
+        about.CLAIMS,
+        about.QUESTION,
+        about.READING,
+        about.CAPTIONS,
+        settings.tables,
+        settings.figures,
+    )
+
+
+if __name__ == "__main__":
+    run_stage(main)

@@ -1,0 +1,116 @@
+"""One tracking server for many people: MLflow with PostgreSQL and a folder for the artifacts."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from mlflow import MlflowClient
+
+from equiset.files import digest, read_json, write_json
+
+from . import servers
+from .conftest import EXPERIMENT, RUN
+
+pytestmark = pytest.mark.skipif(servers.missing() is not None, reason=str(servers.missing()))
+
+FOUND = "attributes.status = 'FINISHED'"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mlflow_server")
+    with servers.postgres() as database, servers.mlflow_server(database, folder / "artifacts", folder / "log") as uri:
+        yield uri
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    return MlflowClient(tracking_uri=server)
+
+
+@pytest.fixture(scope="module")
+def sent(server, local):
+    """A project that was run without the server and learned of it afterwards, by one setting."""
+    process = local.start("--cores", "2", f"{EXPERIMENT}/tracked.json", MLFLOW_TRACKING_URI=server)
+    assert process.wait(600) == 0, local.log
+    return local
+
+
+def runs(client, experiment, query=FOUND):
+    return client.search_runs([client.get_experiment_by_name(experiment).experiment_id], query)
+
+
+def send(server, folder, experiment, user="alice"):
+    """Start to send the runs and tables of a folder."""
+    found = [str(run.parent) for run in sorted(folder.glob("runs/*/*/run.json"))]
+    shown = [str(table) for table in sorted(folder.glob("tables/*"))]
+    command = [sys.executable, "-m", "equiset.stages.track", "--uri", server, "--experiment", experiment]
+    command += ["--scale", "smoke", "--runs", *found, "--shown", *shown, "--output", str(folder / f"{user}.json")]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"LOGNAME": user})
+
+
+def end(process):
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    assert "cannot reach" not in said
+
+
+@pytest.fixture
+def copies(server, local, tmp_path):
+    """Three runs and the tables, in a folder that a test may change."""
+    for seed in range(3):
+        run = tmp_path / f"runs/IV-N3/seed{seed}"
+        shutil.copytree(local.folder / RUN, run)
+        info = read_json(run / "run.json")
+        info["spec"]["seed"] = seed
+        write_json(run / "run.json", info)
+    shutil.copytree(local.folder / EXPERIMENT / "tables", tmp_path / "tables")
+    return tmp_path
+
+
+def test_one_setting_sends_the_runs_and_nothing_is_computed_again(sent, server):
+    assert read_json(sent.folder / EXPERIMENT / "tracked.json")["uri"] == server
+    assert read_json(sent.folder / EXPERIMENT / "tracked.json")["pending"] == []
+    assert "Training" not in sent.log
+
+
+def test_runs_are_found_and_their_artifacts_come_back(sent, client, tmp_path):
+    (run,) = runs(client, "mnist_sums", "tags.`equiset.variant` = 'IV-N3' and metrics.validation_accuracy >= 0")
+    assert run.info.run_id in read_json(sent.folder / EXPERIMENT / "tracked.json")["sent"].values()
+    assert len(client.get_metric_history(run.info.run_id, "train_loss")) == 150
+    back = client.download_artifacts(run.info.run_id, "run.json", str(tmp_path))
+    assert digest(back) == digest(sent.folder / RUN / "run.json")
+    (shown,) = runs(client, "mnist_sums", "attributes.run_name = 'tables and figures'")
+    back = client.download_artifacts(shown.info.run_id, "figures/figure1.png", str(tmp_path))
+    assert digest(back) == digest(sent.folder / EXPERIMENT / "figures/figure1.png")
+
+
+def test_two_senders_at_once_and_a_third_leave_one_copy(copies, server, client):
+    both = [send(server, copies, "together", "alice") for _ in range(2)]
+    for process in both:
+        end(process)
+    names = sorted(run.info.run_name for run in runs(client, "together"))
+    assert names == ["IV-N3/seed0", "IV-N3/seed1", "IV-N3/seed2", "tables and figures"]
+    before = {run.info.run_id: run.data for run in runs(client, "together")}
+    end(send(server, copies, "together", "alice"))
+    after = {run.info.run_id: run.data for run in runs(client, "together")}
+    assert {key: data.tags for key, data in after.items()} == {key: data.tags for key, data in before.items()}
+    assert not any("equiset.superseded_by" in data.tags for data in after.values())
+    assert read_json(copies / "alice.json")["pending"] == []
+
+
+def test_nobody_replaces_the_runs_of_others(copies, server, client):
+    end(send(server, copies, "shared", "alice"))
+    info = read_json(copies / "runs/IV-N3/seed0/run.json")
+    write_json(copies / "runs/IV-N3/seed0/run.json", info | {"ended": info["ended"].replace("20", "21", 1)})
+    (copies / "tables/accuracy.md").write_text("another result")
+    end(send(server, copies, "shared", "bob"))
+    found = sorted((run.info.run_name, run.data.tags["mlflow.user"]) for run in runs(client, "shared"))
+    own = ["IV-N3/seed0", "tables and figures"]
+    rest = ["IV-N3/seed1", "IV-N3/seed2"]
+    assert found == sorted(
+        [(name, user) for name in own for user in ("alice", "bob")] + [(name, "alice") for name in rest]
+    )
+    assert not any("equiset.superseded_by" in run.data.tags for run in runs(client, "shared"))

@@ -1,0 +1,15 @@
+"""The fixtures of the other tests, and what is left out of `make test` because it takes minutes."""
+
+import pytest
+
+from tests.unit.conftest import web
+from tests.workflow.conftest import finished, project
+
+__all__ = ["finished", "project", "web"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.option.markexpr:
+        for item in items:
+            if item.get_closest_marker("slow_fault"):
+                item.add_marker(pytest.mark.skip(reason="takes minutes: make test-faults"))

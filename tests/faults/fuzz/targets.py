@@ -1,0 +1,177 @@
+"""What the fuzzers feed: the readers that this project wrote itself, with what must hold whatever the bytes are.
+
+A reader either returns something that keeps its promises or raises the error that it documents. Anything else, such as
+another exception, an answer that contradicts the bytes, much memory or much time for few bytes, is a finding.
+"""
+
+import gzip
+import pickle
+import struct
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from equiset.data import off
+from equiset.data.celeba_annotations import ROLES, Annotations, read_annotations, write_annotations
+from equiset.data.idx import read_idx
+from equiset.data.mnist_wheel import load_arrays
+from equiset.errors import EquisetError
+
+_FOLDER = Path(tempfile.mkdtemp(prefix="equiset-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+_MOST_ITEMS = 2**20
+_BETWEEN = b"\n==\n"
+
+
+def idx(content: bytes) -> None:
+    path = _FOLDER / "array"
+    path.write_bytes(content)
+    try:
+        array = read_idx(path)
+    except EquisetError:
+        return
+    plain = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+    assert array.dtype == np.uint8
+    assert plain[4 + 4 * array.ndim :] == array.tobytes(), "the array is not what the file holds"
+
+
+def off_mesh(content: bytes) -> None:
+    try:
+        vertices, triangles = off.parse_off(content)
+    except ValueError:
+        return
+    assert vertices.ndim == triangles.ndim == 2
+    assert vertices.shape[1] == triangles.shape[1] == 3
+    assert vertices.dtype == np.float64
+    assert triangles.dtype == np.int64
+    assert np.isfinite(vertices).all()
+    assert triangles.min() >= 0
+    assert triangles.max() < len(vertices)
+    assert vertices.nbytes + triangles.nbytes <= 100 * len(content), "more memory than the bytes account for"
+    # There is a fast way to read plain files and one for all others; where both can, they must agree.
+    n_vertices, n_faces, start = off._header(content)
+    if off._plain(content, start, n_vertices, n_faces):
+        slow = off._general(content, start, n_vertices, n_faces)
+        assert np.array_equal(vertices, slow[0]), "vertices depend on the way of reading"
+        assert np.array_equal(triangles, slow[1]), "triangles depend on the way of reading"
+
+
+def celeba(content: bytes) -> None:
+    """The three files, with a line of its own between them."""
+    paths = {role: _FOLDER / f"{role}.txt" for role in ROLES}
+    for role, part in zip(ROLES, [*content.split(_BETWEEN, 2), b"", b""], strict=False):
+        paths[role].write_bytes(part)
+    try:
+        known = read_annotations(paths)
+    except EquisetError:
+        return
+    rows = len(known.files)
+    assert known.attributes.shape == (rows, len(known.names))
+    assert len(set(known.files)) == rows == len(known.identity) == len(known.partition)
+    assert known.identity.min() >= 0
+    assert set(known.partition) <= {0, 1, 2}
+    # What a reader makes of it who knows nothing of blocks and types.
+    for role, values in (("identities", known.identity), ("partition", known.partition)):
+        plain = dict(line.split() for line in paths[role].read_bytes().split(b"\n") if line.strip())
+        if b"\r" not in paths[role].read_bytes():
+            assert [int(plain[file.encode()]) for file in known.files] == values.tolist(), f"{role} are misread"
+    write_annotations(known, paths)
+    again = read_annotations(paths)
+    assert again.names == known.names
+    for name in ("files", "attributes", "identity", "partition"):
+        assert np.array_equal(getattr(again, name), getattr(known, name)), f"{name} changed on the way out and back"
+
+
+def restricted_pickle(content: bytes) -> None:
+    before = set(sys.modules)
+    try:
+        value = load_arrays(content)
+    except EquisetError:
+        return
+    finally:
+        new = {name for name in set(sys.modules) - before if not name.startswith("encodings.")}
+        assert not new, f"a pickle imported {new}"
+    items, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        items += 1
+        assert items <= _MOST_ITEMS, "a small pickle became a huge object"
+        if isinstance(one, list):
+            waiting += one
+        elif isinstance(one, np.ndarray):
+            assert one.dtype in (np.dtype("<f4"), np.dtype("<i8"))
+            assert one.nbytes <= len(content)
+        else:
+            assert one is None or type(one) in (bool, int, float, str, bytes), f"a pickle gave {type(one)}"
+
+
+@dataclass(frozen=True)
+class Target:
+    check: Callable[[bytes], None]
+    seeds: Callable[[], list[bytes]]
+    words: tuple[bytes, ...] = ()
+    """What the format is made of, for the fuzzer's dictionary."""
+
+
+def _idx_seeds() -> list[bytes]:
+    plain = struct.pack(">HBB3I", 0, 8, 3, 2, 3, 4) + bytes(range(24))
+    labels = struct.pack(">HBBI", 0, 8, 1, 5) + bytes(5)
+    return [plain, labels, gzip.compress(plain, mtime=0), gzip.compress(labels, mtime=0)]
+
+
+def _off_seeds() -> list[bytes]:
+    faces = b"3 0 1 2\n3 0 2 3\n"
+    corners = b"0 0 0\n1 0 0\n1 1 0.5\n0 1 -2e-3\n"
+    return [
+        b"OFF\n4 2 0\n" + corners + faces,
+        b"OFF4 2 0\n" + corners + faces,
+        b"# made by hand\nOFF\n\n4 1 0 # counts\r\n" + corners + b"\n4 0 1 2 3 255 0 0\n",
+        b"COFF\n3 1\n0 0 0 1 1 1 1\n1 0 0 1 1 1 1\n0  1\t0 1 1 1 1\n3 0 1 2",
+    ]
+
+
+def _celeba_seeds() -> list[bytes]:
+    names = ["000001.jpg", "000002.jpg", "000003.jpg"]
+    small = Annotations(
+        np.array(names), ("Bald", "Male"), np.array([[1, 0], [0, 0], [1, 1]], bool), np.arange(3), np.arange(3)
+    )
+    paths = {role: _FOLDER / f"{role}.txt" for role in ROLES}
+    write_annotations(small, paths)
+    return [_BETWEEN.join(paths[role].read_bytes().replace(b"\r\n", end) for role in ROLES) for end in (b"\r\n", b"\n")]
+
+
+def _pickle_seeds() -> list[bytes]:
+    value = tuple((np.ones((2, 3), np.float32), np.arange(2)) for _ in range(3))
+    return [pickle.dumps(value, protocol) for protocol in (0, 2, 4, 5)] + [pickle.dumps([1, 2.5, None, (True,)], 2)]
+
+
+_MORE = (b"r\xff\xff\xff\x7f", b"B\xff\xff\xff\x7f", b"\x8e", b"\x95", b"((", b"tt", b"ll", b"\x8c\x05numpy")
+
+TARGETS = {
+    "idx": Target(idx, _idx_seeds, (b"\0\0\x08\x03", b"\x1f\x8b\x08", b"\0\0\0\x01", b"\xff\xff\xff\xff")),
+    "off": Target(
+        off_mesh, _off_seeds, (b"OFF", b"COFF", b"BINARY", b"#", b"nan", b"inf", b"1e999", b"-1", b"_", b"\r\n")
+    ),
+    "celeba": Target(
+        celeba, _celeba_seeds, (b".jpg", b".png", b"\r\n", _BETWEEN, b"\0", b"-1", b" 1", b"\x85", b"\x0b", b"<html")
+    ),
+    "pickle": Target(
+        restricted_pickle,
+        _pickle_seeds,
+        (
+            b"cnumpy\ndtype\n",
+            b"cnumpy\nndarray\n",
+            b"cbuiltins\neval\n",
+            b"\x80\x04",
+            b"\x81",
+            b"R",
+            b"b",
+            b"0",
+            b"2",
+            *_MORE,
+        ),
+    ),
+}

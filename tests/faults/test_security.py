@@ -1,0 +1,94 @@
+"""Nothing from a file is run: no pickles but the restricted one, no eval, no shell, no server for strangers."""
+
+import ast
+import re
+import shutil
+
+import pandas as pd
+import pytest
+
+from equiset.data.modelnet40 import ModelNetSettings, fetch, prepare
+from equiset.files import read_json
+from tests.unit.test_modelnet40 import mesh_file
+from tests.workflow.conftest import ROOT
+
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+# Names that a shell, a program's options, a table or a figure might take for something else.
+NAMES = ["-rf", "--help", "a b", "it's", 'say "x"; touch hit', "$(touch hit)", "`touch hit`", "a&b|c>hit"]
+NAMES += ["Stühle 椅子", "$x_1$"]
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "os.system", "os.popen", "pickle.load", "pickle.loads", "yaml.load"}
+FORBIDDEN_CALLS |= {"pd.read_pickle", "joblib.load", "marshal.loads", "shelve.open", "subprocess.getoutput"}
+
+
+def calls(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), {word.arg: ast.unparse(word.value) for word in node.keywords}
+
+
+def test_no_call_runs_what_a_file_says():
+    for path in SOURCES:
+        for name, words in calls(path):
+            where = f"{path.relative_to(ROOT)}: {name}"
+            assert name not in FORBIDDEN_CALLS, where
+            assert words.get("shell", "False") == "False", where
+            assert words.get("allow_pickle", "False") == "False", where
+            assert name != "torch.load" or words["weights_only"] == "True", where
+
+
+def test_one_module_unpickles_with_names_refused():
+    users = [path.name for path in SOURCES if re.search(r"pickle\.Unpickler|pickle\.load", path.read_text())]
+    assert users == ["mnist_wheel.py"]
+
+
+def test_rules_quote_all_that_reaches_the_shell():
+    """Wildcards are limited to plain names by `wildcard_constraints`; names of experiments are those of the code."""
+    plain = ("experiment", "item", "scale")
+    free = {"threads", *(f"wildcards.{name}" for name in plain), *(f"params.{name}" for name in plain)}
+    found = 0
+    for path in sorted((ROOT / "workflow" / "rules").glob("*.smk")):
+        for shell in re.findall(r'\n    shell:\n((?:        .*"\n)+)', path.read_text()):
+            for placeholder in re.findall(r"{([^}]*)}", shell):
+                found += 1
+                assert placeholder.endswith(":q") or placeholder in free, f"{path.name}: {placeholder}"
+    assert found > 20
+    constraints = (ROOT / "workflow" / "rules" / "common.smk").read_text()
+    assert all(f'{name}="' in constraints for name in ("sets", "variant", "seed", "item"))
+
+
+def test_the_user_interface_is_for_this_machine_alone():
+    commands = [line for line in (ROOT / "Makefile").read_text().splitlines() if re.search(r"mlflow (ui|server)", line)]
+    assert commands
+    assert all("--host 127.0.0.1" in line for line in commands)
+
+
+@pytest.fixture
+def odd_classes(tmp_path):
+    """A folder of meshes whose name and classes are odd."""
+    folder = tmp_path / "-my; meshes' $(touch hit)"
+    for number, name in enumerate(NAMES):
+        for split, count in (("train", 3), ("test", 1)):
+            for one in range(count):
+                mesh_file(folder / name / split / f"{name}_{one}.off", ("lamp", "bathtub")[number % 2], one)
+    return folder
+
+
+def test_odd_names_of_classes_are_only_names(odd_classes, tmp_path):
+    settings = ModelNetSettings(source="folder", folder=str(odd_classes), pool=8)
+    prepare(fetch(settings, tmp_path / "cache"), tmp_path / "store", settings)
+    assert read_json(tmp_path / "store" / "store.json")["classes"] == sorted(NAMES)
+    assert set(pd.read_parquet(tmp_path / "store" / "meshes.parquet")["class"]) == set(NAMES)
+
+
+@pytest.mark.slow_fault
+def test_odd_names_pass_through_the_whole_workflow(odd_classes, project):
+    moved = project.folder / odd_classes.name
+    shutil.move(odd_classes, moved)
+    project.edit(
+        "scales", "smoke", "datasets", "modelnet40", value={"source": "folder", "folder": str(moved), "pool": 128}
+    )
+    done = project.snakemake("results/smoke/point_clouds/tracked.json")
+    assert done.returncode == 0, done.stderr
+    assert not list(project.folder.rglob("hit"))
+    store = read_json(project.folder / "results/smoke/data/modelnet40/store/store.json")
+    assert store["classes"] == sorted(NAMES)

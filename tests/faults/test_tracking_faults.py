@@ -1,0 +1,177 @@
+"""MLflow away, broken, crowded: the results are files and stay whole, and what was not sent is sent later.
+
+A server that is never there is held by tests/unit/test_tracking.py.
+"""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from equiset.files import read_json
+from equiset.results.runs import Run
+from equiset.stages import track
+from equiset.tracking import open_experiment, open_store
+from tests.unit.test_tracking import empty_database, uri, write_run
+from tests.workflow.conftest import ROOT
+
+__all__ = ["empty_database", "uri"]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+
+
+def arguments_for(runs, output, name="mnist_sums"):
+    return ["--experiment", name, "--scale", "demo", "--runs", *map(str, runs), "--output", str(output)]
+
+
+@pytest.mark.slow_fault
+def test_a_process_killed_while_it_makes_the_database_leaves_none(tmp_path, monkeypatch):
+    """Half of MLflow's tables would be a database that nobody can open."""
+    program = (
+        "import os, sys; from sqlalchemy import Table, event\n"
+        "made = []\n"
+        "event.listen(Table, 'after_create', lambda *a, **k: (made.append(1), len(made) > 3 and os._exit(9)))\n"
+        "from equiset.tracking import open_store; open_store(sys.argv[1])"
+    )
+    address = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    done = subprocess.run([sys.executable, "-c", program, address], env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 9, done.stderr
+    assert not (tmp_path / "mlflow.db").exists()
+    assert open_store(address).search_experiments(max_results=1)
+
+
+@pytest.mark.slow_fault
+def test_a_database_deleted_between_two_runs_is_made_anew(uri, tmp_path):
+    runs = [write_run(tmp_path, seed=seed) for seed in range(2)]
+    before = {path: path.read_bytes() for run in runs for path in run.iterdir()}
+    track.main(["--uri", uri, *arguments_for(runs, tmp_path / "tracked.json")])
+    (tmp_path / "mlflow.db").unlink()
+    program = "import sys; from equiset.stages import track; track.main(sys.argv[1:])"
+    command = [sys.executable, "-c", program, "--uri", uri, *arguments_for(runs, tmp_path / "tracked.json")]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(read_json(tmp_path / "tracked.json")["sent"]) == 2
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_database_deleted_in_the_middle_costs_no_result(uri, tmp_path, monkeypatch):
+    """The connection is open when the file goes away: what is left is pending, and the next time all is sent."""
+    runs = [write_run(tmp_path, seed=seed) for seed in range(3)]
+    sent = []
+    whole = track.open_experiment("sqlite:///" + str(tmp_path / "mlflow.db"), "mnist_sums").__class__.send_run
+
+    def delete_after_the_first(self, run):
+        if len(sent) == 1:
+            with sqlite3.connect(tmp_path / "mlflow.db") as database:
+                for (name,) in database.execute("select name from sqlite_master where type = 'table'").fetchall():
+                    database.execute("pragma foreign_keys = off")
+                    database.execute(f"drop table if exists '{name}'") if name != "sqlite_sequence" else None
+            database.close()
+        sent.append(run)
+        return whole(self, run)
+
+    monkeypatch.setattr("equiset.tracking.Tracker.send_run", delete_after_the_first)
+    track.main(["--uri", uri, *arguments_for(runs, tmp_path / "tracked.json")])
+    told = read_json(tmp_path / "tracked.json")
+    assert len(told["sent"]) == 1
+    assert told["pending"] == [str(run) for run in runs[1:]]
+    assert told["fault"]
+
+
+def serve(folder, port):
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    command += [
+        "--backend-store-uri",
+        f"sqlite:///{folder}/server.db",
+        "--artifacts-destination",
+        str(folder / "files"),
+    ]
+    with (folder / "server.log").open("ab") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    deadline = time.monotonic() + 240
+    while True:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2):
+                return server
+        except OSError:
+            assert server.poll() is None, (folder / "server.log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+
+def stop(server):
+    os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
+
+
+@pytest.mark.slow_fault
+def test_a_server_that_goes_down_in_the_middle_and_comes_back(tmp_path, monkeypatch, unused_port):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    address = f"http://127.0.0.1:{unused_port}"
+    runs = [write_run(tmp_path, seed=seed) for seed in range(3)]
+    before = {path: path.read_bytes() for run in runs for path in run.iterdir()}
+    server = serve(tmp_path, unused_port)
+    tracker = open_experiment(address, "mnist_sums")
+    whole = type(tracker).send_run
+    sent = []
+
+    def down_after_the_first(self, run):
+        if len(sent) == 1:
+            stop(server)
+        sent.append(run)
+        return whole(self, run)
+
+    monkeypatch.setattr("equiset.tracking.Tracker.send_run", down_after_the_first)
+    track.main(["--uri", address, *arguments_for(runs, tmp_path / "tracked.json")])
+    told = read_json(tmp_path / "tracked.json")
+    assert (len(told["sent"]), len(told["pending"])) == (1, 2)
+    monkeypatch.setattr("equiset.tracking.Tracker.send_run", whole)
+    server = serve(tmp_path, unused_port)
+    try:
+        track.main(["--uri", address, *arguments_for(runs, tmp_path / "tracked.json")])
+        told = read_json(tmp_path / "tracked.json")
+        assert told["pending"] == []
+        assert len(set(told["sent"].values())) == 3
+        known = tracker.client.search_runs([tracker.experiment.experiment_id], "attributes.status = 'FINISHED'")
+        assert {run.info.run_name for run in known} >= {f"IV-N3/seed{seed}" for seed in range(3)}
+    finally:
+        stop(server)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.fixture
+def unused_port():
+    import socket
+
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+@pytest.mark.slow_fault
+def test_eight_jobs_at_once_on_a_new_database(tmp_path):
+    """None of them finds the tables there: one makes them, the others wait."""
+    address = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    jobs = []
+    for number in range(8):
+        runs = [write_run(tmp_path / str(number), seed=seed, epochs=50) for seed in range(2)]
+        command = [sys.executable, "-m", "equiset.stages.track", "--uri", address]
+        command += arguments_for(runs, tmp_path / f"{number}.json", name=f"experiment{number}")
+        jobs.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT))
+    for job in jobs:
+        assert job.wait(600) == 0, job.stderr.read()
+        job.stderr.close()
+    for number in range(8):
+        assert read_json(tmp_path / f"{number}.json")["pending"] == []
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        # Sixteen runs, and one for the tables and figures of each experiment.
+        assert database.execute("select count(*) from runs where status = 'FINISHED'").fetchone() == (24,)
+        assert database.execute("select count(*) from metrics").fetchone() == (800,)
+    database.close()
+    assert Run(runs[0]).metrics["epoch"].max() == 50

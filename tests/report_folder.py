@@ -1,0 +1,130 @@
+"""A small folder of results, as the workflow would leave it: for tests of what is made of it."""
+
+import base64
+import csv
+from pathlib import Path
+
+import pandas as pd
+
+from equiset.experiments import EXPERIMENTS
+from equiset.files import read_json, write_json
+from equiset.results.tables import Table
+from equiset.stages.report import chapter_of
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+DATASETS = dict(zip(EXPERIMENTS, ("mnist", "modelnet40", "celeba", "redmapper"), strict=True))
+CLAIM = {
+    "claim": "M2",
+    "place": "figure 1, right",
+    "statement": "Six digits: the set layer is above 80 %.",
+    "paper": "> 80 %",
+    "ours": "first: 61.7 %; second: 12 %",
+    "verdict": "not tested",
+    "reason": "stand-in data",
+    "data": "stand-in for MNIST",
+    "real_data": "False",
+    "scale": "demo",
+    "seeds": "2",
+}
+
+
+def write_results(folder: Path) -> Path:
+    """Write the results of one scale, `demo`, and return their folder."""
+    results = folder / "results" / "demo"
+    for experiment in EXPERIMENTS:
+        _write_experiment(results, experiment)
+    run = str(results / "mnist_sums" / "runs" / "one" / "seed0")
+    write_claims(results, [CLAIM | {"runs": run}, CLAIM | {"claim": "L1", "verdict": "reproduced", "runs": ""}])
+    times = pd.DataFrame({"Rule": ["train"], "Seconds of all jobs": ["90.5"]})
+    for kind in ("csv", "md", "tex"):
+        Table(times, times, "Where the time goes", ("About an hour.",)).write(results / "time" / f"time_by_rule.{kind}")
+    (results / "time" / "time_by_rule.png").write_bytes(PIXEL)
+    return results
+
+
+def write_claims(results: Path, claims: list[dict[str, str]]) -> None:
+    path = results / "claims" / "claims.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, claims[0])
+        writer.writeheader()
+        writer.writerows(claims)
+
+
+def _write_experiment(results: Path, experiment: str) -> None:
+    chapter, dataset = chapter_of(experiment), DATASETS[experiment]
+    real = experiment == "mnist_sums"
+    description = "MNIST" if real else f"stand-in for {dataset}"
+    folder = results / experiment
+    shown = pd.DataFrame(
+        {"Model": ["set layer", "MVCNN (quoted)"], "Accuracy (%)": ["61.7 ± 0.3", "—"], "Paper": [80, 90]}
+    )
+    for name in chapter.tables:
+        table = Table(shown, shown, f"Caption of {name}.", ("A note.", f"Measured on {description}."))
+        for kind in ("csv", "md", "tex"):
+            table.write(folder / "tables" / f"{name}.{kind}")
+    for name in chapter.figures:
+        for kind in ("png", "pdf"):
+            path = folder / "figures" / f"{name}.{kind}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(PIXEL)
+    run = folder / "runs" / "one" / "seed0"
+    write_run(run, experiment, dataset, real, description)
+    write_json(
+        folder / "tracked.json",
+        {"uri": "sqlite:///results/mlflow.db", "sent": {str(run): "a1b2c3d4e5f6" * 2}, "pending": [], "fault": None},
+    )
+    write_json(
+        results / "data" / dataset / "manifest.json",
+        {
+            "dataset": dataset,
+            "source": "download" if real else "twin",
+            "real": real,
+            "description": description,
+            "files": {
+                "all": {"path": "x/all.gz", "bytes": 1234, "sha256": "f" * 64, "origin": "https://there.example/"}
+            },
+        },
+    )
+    write_json(results / "data" / dataset / "store" / "store.json", {"digest": "5" * 64})
+
+
+def write_run(folder: Path, experiment: str, dataset: str, real: bool, description: str, epochs: int = 3) -> None:
+    """Write a run's metrics and its run.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "model": "set-layer",
+        "sets": "some",
+        "training": {"epochs": epochs, "optimizer": {"learning_rate": 0.1}},
+    }
+    spec = {"experiment": experiment, "variant": "one", "seed": 0, "scale": "demo", "settings": settings}
+    sets = {"dataset": dataset, "source": "download" if real else "twin", "real": real, "data": description}
+    write_json(
+        folder / "run.json",
+        {
+            "spec": spec,
+            "spec_hash": "abc",
+            "sets": sets | {"digest": "d" * 64, "store_digest": "5" * 64},
+            "parameters": 12345,
+            "threads": 1,
+            "device": "cpu (x86_64)",
+            "git_commit": "c0ffee" * 6,
+            "versions": {"python": "3.11.7", "torch": "2.13.0"},
+            "machine": {"processor": "A processor", "cores": 2, "platform": "Linux"},
+            "started": "2026-01-01T00:00:00+00:00",
+            "ended": "2026-01-01T01:00:00+00:00",
+            "epoch_seconds": [20.0] * epochs,
+            "peak_memory_mb": 432.1,
+        },
+    )
+    curve = [1 - 0.5**epoch for epoch in range(1, epochs + 1)]
+    pd.DataFrame({"epoch": range(1, epochs + 1), "validation_accuracy": curve, "train_loss": curve[::-1]}).to_parquet(
+        folder / "metrics.parquet"
+    )
+
+
+def change(path: Path, **values: object) -> None:
+    """Change some values of a JSON file."""
+    write_json(path, read_json(path) | values)

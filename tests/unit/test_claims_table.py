@@ -1,0 +1,109 @@
+"""The claims as a reader gets them: every number from a file, in every format."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from equiset.results.claims import read_claims
+from equiset.results.claims_table import short_form
+from equiset.results.judging import judge_all
+from equiset.results.quantities import Evidence
+from equiset.stages import judge
+
+from .made_up_runs import clouds, write_run
+
+FILE = Path(__file__).parents[2] / "workflow" / "claims.yaml"
+COLUMNS = [
+    "claim",
+    "place",
+    "statement",
+    "paper",
+    "ours",
+    "verdict",
+    "reason",
+    "data",
+    "real_data",
+    "scale",
+    "seeds",
+    "runs",
+]
+
+
+@pytest.fixture
+def run(tmp_path):
+    return write_run(tmp_path, "point_clouds", "set-1000", clouds([0.86, 0.87, 0.88]), particles=1000)
+
+
+def judged(run, folder, *more):
+    judge.main(["--claims", str(FILE), "--scale", "paper", "--runs", str(run.folder), *more, "--output", str(folder)])
+    return pd.read_csv(folder / "claims.csv", keep_default_na=False).set_index("claim", drop=False)
+
+
+def test_one_row_for_each_claim_with_all_that_a_reader_asks(run, tmp_path):
+    table = judged(run, tmp_path / "claims")
+    assert list(table.columns) == COLUMNS
+    assert len(table) == 23
+    row = table.loc["P2"]
+    assert (row["paper"], row["ours"], row["verdict"], row["reason"]) == (
+        "87 ± 1 %",
+        "87.0 ± 1.0 %",
+        "reproduced",
+        "one seed",
+    )
+    assert (row["data"], row["real_data"], row["scale"], row["seeds"]) == ("ModelNet40", "True", "paper", 1)
+    assert row["runs"] == str(run.folder)
+    assert table.loc["F1", "reason"] == "experiment not run"
+
+
+def test_a_changed_file_changes_the_verdict_in_every_format(run, tmp_path):
+    judged(run, tmp_path / "before")
+    clouds([0.6, 0.61, 0.62]).to_parquet(run.folder / "predictions.parquet", index=False)
+    assert judged(run, tmp_path / "after").loc["P2", "verdict"] == "not reproduced"
+    assert r"\begin{longtable}" in (tmp_path / "after" / "claims.tex").read_text()
+    for name in ("claims.csv", "claims.md", "claims.tex", "claims.html"):
+        before, after = ((tmp_path / folder / name).read_text() for folder in ("before", "after"))
+        assert "61.0" in after
+        assert "61.0" not in before
+
+
+def test_conditions_are_plain_numbers(run, tmp_path):
+    judged(run, tmp_path)
+    row = pd.read_csv(tmp_path / "conditions.csv").set_index("claim").loc["P2"]
+    assert (row["value"], row["spread"], row["expected"]) == pytest.approx((0.87, 0.01, "0.87 ± 0.01, or higher"))
+    assert row["low95"] < row["value"] < row["high95"]
+
+
+def test_measurements_and_analyses_may_be_given_or_not(run, tmp_path):
+    file = tmp_path / "time_of_graph_layer.parquet"
+    pd.DataFrame({"ratio": [2.0, 2.1, 2.2]}).to_parquet(file)
+    row = judged(run, tmp_path / "claims", "--measured", str(file)).loc["P10"]
+    assert (row["ours"], row["verdict"]) == (
+        "time of the graph layer over that of the set layer: 2.1 (1.85 to 2.35)",
+        "reproduced",
+    )
+    assert row["runs"] == str(file)
+
+
+def test_the_page_stands_alone_and_escapes_what_it_shows(run, tmp_path):
+    judged(run, tmp_path)
+    page = (tmp_path / "claims.html").read_text()
+    assert "http" not in page.replace("https://www.w3.org", "")
+    assert "O(N K K&#x27;)" in page
+    assert page.count("<tr>") == 1 + 23
+    assert "1 reproduced, 0 not reproduced, 22 not tested" in page
+
+
+def test_the_short_form_is_a_table_of_five_columns(run):
+    judgements = judge_all(read_claims(FILE), Evidence("paper", {"point_clouds": {"set-1000": [run]}}))
+    lines = short_form(judgements).splitlines()
+    assert [cell.strip() for cell in lines[0].strip("|").split("|")] == [
+        "Claim",
+        "Statement",
+        "Paper",
+        "Ours",
+        "Verdict",
+    ]
+    assert len(lines) == 2 + 23
+    line = next(line for line in lines if line.startswith("| P2"))
+    assert "reproduced (one seed)" in line

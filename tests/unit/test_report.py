@@ -1,0 +1,207 @@
+"""The report: every number on it comes from a file, and it needs nothing but itself."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from docutils.core import publish_parts
+
+from equiset.errors import EquisetError
+from equiset.experiments import EXPERIMENTS
+from equiset.results.report import duration, size
+from equiset.results.tables import ShownTable
+from equiset.stages import report
+
+from ..report_folder import CLAIM, change, write_claims, write_results
+
+TEMPLATE = Path(__file__).parents[2] / "workflow" / "report" / "report.html.j2"
+
+
+@pytest.fixture
+def results(tmp_path):
+    return write_results(tmp_path)
+
+
+def page_of(results):
+    report.main([
+        str(results),
+        *("--template", str(TEMPLATE)),
+        *("--page", str(results / "report.html")),
+        *("--captions", str(results / "captions.rst")),
+    ])  # fmt: skip
+    return (results / "report.html").read_text()
+
+
+def replace(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("claims/claims.csv", "61.7 %", "62.9 %"),
+        ("claims/claims.csv", "> 80 %", "> 81 %"),
+        ("mnist_sums/tables/accuracy.md", "61.7 ± 0.3", "33.1 ± 0.2"),
+        ("redshift/tables/scatter.md", "61.7 ± 0.3", "44.7 ± 0.2"),
+        ("mnist_sums/runs/one/seed0/run.json", "12345", "54321"),
+        ("mnist_sums/runs/one/seed0/run.json", "432.1", "777.1"),
+        ("time/time_by_rule.md", "90.5", "95.5"),
+        ("data/mnist/store/store.json", "5" * 64, "6" * 64),
+        ("data/mnist/manifest.json", "f" * 64, "e" * 64),
+    ],
+)
+def test_a_changed_number_in_a_file_changes_on_the_page(results, file, old, new):
+    """Nothing else changes: what is gone and what is new is that number, in the forms that people read."""
+    before = page_of(results)
+    replace(results / file, old, new)
+    after = page_of(results)
+    shown = {"12345": "12,345", "54321": "54,321", "432.1": "432", "777.1": "777"}
+    shown |= {"> 80 %": "&gt; 80 %", "> 81 %": "&gt; 81 %"}
+    old, new = shown.get(old, old), shown.get(new, new)
+    assert old in before
+    assert new not in before
+    assert new in after
+    assert after.count(old) < before.count(old)
+
+
+def test_a_changed_figure_changes_on_the_page(results):
+    before = page_of(results)
+    (results / "mnist_sums/figures/figure1.png").write_bytes(b"another picture")
+    after = page_of(results)
+    assert before.count("data:image/png;base64,") == after.count("data:image/png;base64,") > 5
+    assert "YW5vdGhlciBwaWN0dXJl" in after
+
+
+class Reader(HTMLParser):
+    """Collects tags, and complains about what is not closed."""
+
+    VOID = ("meta", "img", "br", "input")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, self.getpos()
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def read(page):
+    reader = Reader()
+    reader.feed(page)
+    assert not reader.open
+    return reader
+
+
+def test_the_page_is_whole_and_loads_nothing(results):
+    reader = read(page_of(results))
+    assert not reader.all("script") + reader.all("link") + reader.all("iframe")
+    assert all(image["src"].startswith("data:image/png;base64,") for image in reader.all("img"))
+    addresses = [link["href"] for link in reader.all("a")]
+    assert not [address for address in addresses if ":" in address]
+    for address in addresses:
+        if not address.startswith("#"):
+            assert (results / address).is_file(), address
+    anchors = {attributes["id"] for _, attributes in reader.tags if "id" in attributes}
+    assert {address[1:] for address in addresses if address.startswith("#")} <= anchors
+    style = (TEMPLATE.parent / "report.css").read_text()
+    assert not re.findall(r"url\(|@import|https?:", style)
+
+
+def test_the_page_can_be_read_aloud(results):
+    reader = read(page_of(results))
+    assert all(image["alt"] for image in reader.all("img"))
+    assert all("scope" in cell for cell in reader.all("th"))
+    tables = len(reader.all("table"))
+    assert tables == len(reader.all("caption")) > 10
+    assert len(reader.all("h1")) == 1
+    assert reader.all("html") == [{"lang": "en"}]
+
+
+def test_the_data_are_named_loudly(results):
+    page = page_of(results)
+    assert '<p class="data real"><strong>real data</strong>: MNIST.' in page
+    assert '<p class="data stand-in"><strong>STAND-IN data</strong>: stand-in for modelnet40.' in page
+    assert "They reproduce nothing of the paper." in page
+    sets = {
+        "dataset": "mnist",
+        "source": "folder",
+        "real": False,
+        "data": "user data",
+        "digest": "",
+        "store_digest": "",
+    }
+    change(results / "mnist_sums/runs/one/seed0/run.json", sets=sets)
+    assert "data of the USER&#39;S OWN" in page_of(results)
+
+
+def test_verdicts_are_counted_and_told_apart(results):
+    page = page_of(results)
+    assert '<li class="good"><strong>1</strong> reproduced</li>' in page
+    assert '<li class="open"><strong>1</strong> not tested</li>' in page
+    assert "<div>first: 61.7 %</div><div>second: 12 %</div>" in page
+    assert 'href="mnist_sums/runs/one/seed0/run.json"' in page
+
+
+def test_an_unknown_verdict_is_refused(results):
+    write_claims(results, [CLAIM | {"verdict": "perhaps", "runs": ""}])
+    with pytest.raises(EquisetError, match="claim M2 has the verdict 'perhaps'"):
+        page_of(results)
+
+
+def test_what_is_in_files_stays_text(results):
+    write_claims(results, [CLAIM | {"statement": "<script>alert(1)</script>", "runs": '"><img src=x>'}])
+    page = page_of(results)
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    read(page)
+
+
+def test_runs_that_mlflow_lacks_are_said(results):
+    run = str(results / "redshift/runs/one/seed0")
+    change(results / "redshift/tracked.json", sent={}, pending=[run], fault="cannot reach http://127.0.0.1:9")
+    page = page_of(results)
+    assert "not sent yet" in page
+    assert "cannot reach http://127.0.0.1:9" in page
+    assert "<code>make track</code>" in page
+
+
+def test_captions_are_restructured_text_with_the_claims(results):
+    page_of(results)
+    text = (results / "captions.rst").read_text()
+    for experiment in EXPERIMENTS:
+        chapter = report.chapter_of(experiment)
+        assert set(chapter.captions) == {*chapter.tables, *chapter.figures}
+        for item in chapter.captions:
+            caption = f".. include:: {results / 'captions.rst'}\n   :start-after: begin {experiment} {item} here\n"
+            caption += f"   :end-before: .. end {experiment} {item} here\n"
+            body = publish_parts(caption, writer="html", settings_overrides={"halt_level": 2})["body"]
+            assert "Measured on" in body
+            assert ("first: 61.7 %" in body) == (experiment == "mnist_sums")
+    assert text.count("M2") == 3
+
+
+def test_markdown_tables_come_back(tmp_path, results):
+    table = ShownTable.read(results / "mnist_sums/tables/accuracy.md")
+    assert table.caption == "Caption of accuracy."
+    assert table.columns == ["Model", "Accuracy (%)", "Paper"]
+    assert table.rows == [["set layer", "61.7 ± 0.3", "80"], ["MVCNN (quoted)", "—", "90"]]
+    assert table.words == [True, False, False]
+    assert table.notes == ["A note.", "Measured on MNIST."]
+
+
+def test_numbers_are_said_as_people_say_them():
+    assert [duration(value) for value in (0.04, 9.96, 99, 120, 5000, 7200)] == [
+        *("0.0 s", "10 s", "99 s", "2.0 min", "83 min", "2.0 h")
+    ]
+    assert [size(value) for value in (12, 1234, 5_600_000, 2_039_180_837)] == ["12 bytes", "1 kB", "6 MB", "2.0 GB"]
