@@ -27,7 +27,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from equiset import SetEncoder, SetLayer
 from equiset.process import keep_freed_memory
-from equiset.results.figures import GREEN, Canvas, Figure
+from equiset.results.figures import Canvas, Figure
+from equiset.results.palette import GREEN
 from equiset.results.tables import Table
 
 Step = Callable[[], None]

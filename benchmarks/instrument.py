@@ -24,7 +24,8 @@ import pandas as pd
 
 from equiset import provenance
 from equiset.process import keep_freed_memory
-from equiset.results.figures import BLUE, GREEN, VERMILION, Canvas, Figure
+from equiset.results.figures import Canvas, Figure
+from equiset.results.palette import BLUE, GREEN, VERMILION
 from equiset.results.tables import Table
 
 Step = Callable[[], Any]
@@ -282,20 +283,21 @@ def _draw(measured: pd.DataFrame) -> Figure:
     canvas = Canvas(figsize=(7, 0.9 + 0.27 * len(rivals)), layout="constrained")
     axes = canvas.subplots()
     colours = [{True: GREEN, False: VERMILION}.get(met, BLUE) for met in rivals["met"]]
-    axes.barh(rivals.index, rivals["times_faster"], color=colours, height=0.62)
+    # From 1, where both are equal: to the left of it ours is the slower one.
+    axes.barh(rivals.index, rivals["times_faster"] - 1, left=1, color=colours, height=0.62)
     for at, row in rivals.iterrows():
-        if row["bar"] == row["bar"] and row["bar"]:
-            axes.plot([row["bar"]] * 2, [at - 0.4, at + 0.4], color="black", linewidth=1.6)
-        axes.annotate(
-            f"{row['times_faster']:.1f}",
-            (row["times_faster"], at),
-            (3, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=7,
-        )
+        end, bar = row["times_faster"], row["bar"]
+        if bar == bar and bar:
+            axes.plot([bar] * 2, [at - 0.4, at + 0.4], color="black", linewidth=1.6)
+            end = max(end, bar)
+        place = {"textcoords": "offset points", "va": "center", "fontsize": 7}
+        axes.annotate(f"{row['times_faster']:.1f}", (max(end, 1), at), (4, 0), **place)
     axes.set_yticks(rivals.index, [f"{row.benchmark}\nagainst {row.form}" for row in rivals.itertuples()], fontsize=6)
     axes.set_xscale("log")
+    ticks = [tick for tick in (0.5, 1, 2, 5, 10, 20, 50, 100) if tick <= 2 * rivals["times_faster"].max()]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlim(min(0.8, 0.9 * rivals["times_faster"].min()), 1.5 * rivals["times_faster"].max())
     axes.axvline(1, color="0.4", linewidth=0.8)
     axes.set(
         xlabel="times faster than the rival; the black line is the bar", title="Speed against rivals in the same run"

@@ -129,13 +129,11 @@ def write(measured: pd.DataFrame, options: argparse.Namespace, ratio: float) -> 
     }
     groups = measured.groupby("precision", sort=False)
     shown = groups.apply(lambda part: pd.Series({to: percent(list(part[of])) for to, of in columns.items()}))
-    way = (
-        "torch's own bfloat16"
-        if options.native
-        else f"imitated rounding (off torch's own by {ratio:.2f} of its effect)"
-    )
+    way = "torch's own bfloat16"
+    if not options.native:
+        way = f"rounding imitated in float32, off torch's own bfloat16 by {ratio:.2f} of what that changes"
     notes = (
-        f"Change by bfloat16, seed by seed: {change.mean():+.1f} ± {change.std(ddof=1):.1f} points ({way}).",
+        f"Change by bfloat16, seed by seed: {change.mean():+.1f} ± {change.std(ddof=1):.1f} points; {way}.",
         f"Real MNIST, training images only; {options.sets} training and 1,500 validation sets, "
         f"{SETTINGS['training']['epochs']} epochs, {options.seeds} seeds, channels {SETTINGS['channels']}. It does not "
         "show the paper's width, longer training, or any other experiment.",

@@ -2,7 +2,7 @@
 
 
 rule time_by_rule:
-    """Add up what the jobs took. It depends on the machine: the one output that differs from run to run."""
+    """Add up what the jobs took. It depends on the machine and differs from run to run."""
     input:
         code=sources_of("equiset.stages.times"),
         results=lambda wildcards: finished_results(wildcards.scale),

@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from equiset.errors import EquisetError
-from equiset.results.figures import BLUE, GREEN, ORANGE, Canvas, Figure
+from equiset.results.figures import Canvas, Figure
+from equiset.results.palette import BLUE, GREEN, ORANGE
 from equiset.results.tables import Table
 
 BOOKKEEPING = ("track", "create_tracking_database")
