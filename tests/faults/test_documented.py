@@ -13,7 +13,3 @@ def test_every_test_that_the_document_names_exists():
     assert len(named) > 30
     assert not [name for name in named if f"def {name}" not in sources]
     assert not [name for name in re.findall(r"\b(\w+\.py)\b", text) if name not in files | {"occupancy.py", "space.py"}]
-
-
-def test_every_mark_in_it_was_filled():
-    assert "@" not in (ROOT / "docs" / "reliability.md").read_text().replace("`@", "")
