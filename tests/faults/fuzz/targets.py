@@ -75,8 +75,8 @@ def celeba(content: bytes) -> None:
     assert set(known.partition) <= {0, 1, 2}
     # What a reader makes of it who knows nothing of blocks and types.
     for role, values in (("identities", known.identity), ("partition", known.partition)):
-        plain = dict(line.split() for line in paths[role].read_bytes().split(b"\n") if line.strip())
         if b"\r" not in paths[role].read_bytes():
+            plain = dict(line.split() for line in paths[role].read_bytes().split(b"\n") if line.strip())
             assert [int(plain[file.encode()]) for file in known.files] == values.tolist(), f"{role} are misread"
     write_annotations(known, paths)
     again = read_annotations(paths)
