@@ -55,10 +55,6 @@ class Tracker:
         spec = info["spec"]
         name = f"{run.variant}/seed{run.seed}"
         content = digest(run.folder / "run.json")
-        known = self._runs_named(name, spec["scale"])
-        for other in known:
-            if other.data.tags.get("equiset.run_digest") == content and other.info.status == "FINISHED":
-                return other.info.run_id
         tags = {
             "equiset.scale": spec["scale"],
             "equiset.variant": run.variant,
@@ -71,6 +67,14 @@ class Tracker:
             _COLOUR: MODELS.get(spec["settings"]["model"], BLACK),
             "mlflow.user": _user(),
         }
+        known = self._runs_named(name, spec["scale"])
+        for other in known:
+            if other.data.tags.get("equiset.run_digest") == content and other.info.status == "FINISHED":
+                # A run that an earlier version of this program sent learns what this one has to say.
+                for key in (_NOTE, _COLOUR):
+                    if other.data.tags.get(key) != tags[key]:
+                        self.client.set_tag(other.info.run_id, key, tags[key])
+                return other.info.run_id
         started, ended = _milliseconds(info["started"]), _milliseconds(info["ended"])
         created = self.client.create_run(self.experiment.experiment_id, started, tags, name)
         run_id = created.info.run_id

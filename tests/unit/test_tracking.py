@@ -124,6 +124,15 @@ def test_an_experiment_says_what_it_is(uri, tmp_path):
     assert tags["mlflow.experimentKind"] == "custom_model_development"
 
 
+def test_a_run_that_was_sent_without_a_description_gets_one(uri, tmp_path):
+    tracker = open_experiment(uri, "mnist_sums")
+    run = Run(write_run(tmp_path))
+    sent = tracker.send_run(run)
+    tracker.client.set_tag(sent, "mlflow.note.content", "")
+    assert tracker.send_run(run) == sent
+    assert "real data: MNIST" in tracker.client.get_run(sent).data.tags["mlflow.note.content"]
+
+
 def test_a_new_result_leaves_the_runs_of_others_alone(uri, tmp_path, monkeypatch):
     tracker = open_experiment(uri, "mnist_sums")
     table = tmp_path / "accuracy.md"
