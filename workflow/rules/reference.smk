@@ -5,7 +5,7 @@ rule publish:
     """Copy the small files of an experiment's runs, its tables and its figures."""
     input:
         code=sources_of("equiset.stages.publish"),
-        config="workflow/reference.yaml",
+        config=local("workflow/reference.yaml"),
         shown=lambda wildcards: shown_files("paper", PUBLISHED[wildcards.published]),
     output:
         directory("results/reference/{published}"),
@@ -34,7 +34,7 @@ rule publish:
 use rule judge_claims as judge_published_claims with:
     input:
         code=sources_of("equiset.stages.judge"),
-        claims="workflow/claims.yaml",
+        claims=local("workflow/claims.yaml"),
         runs=of_published_experiments(run_files),
         analyses=of_published_experiments(analysis_files),
         measured=expand("results/paper/laws/{item}.parquet", item=Laws.model_fields),

@@ -8,8 +8,8 @@ rule write_report:
     """Put claims, tables, figures, times and provenance on one page that needs no network."""
     input:
         code=report_sources,
-        page="workflow/report/report.html.j2",
-        style="workflow/report/report.css",
+        page=local("workflow/report/report.html.j2"),
+        style=local("workflow/report/report.css"),
         claims=report(
             "results/{scale}/claims/claims.csv",
             caption="../report/claims.rst",
