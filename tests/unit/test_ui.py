@@ -14,7 +14,7 @@ CONFIG = Path(__file__).parents[2] / "config.yaml"
 def started(monkeypatch):
     """The commands that would have replaced this process."""
     commands = []
-    monkeypatch.setattr(os, "execv", lambda program, command: commands.append(command))
+    monkeypatch.setattr(os, "execve", lambda program, command, environment: commands.append(command))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return commands
 
@@ -22,8 +22,14 @@ def started(monkeypatch):
 def test_a_database_is_shown_on_this_machine(started):
     ui.main(["--config", str(CONFIG), "--port", "5011"])
     (command,) = started
-    assert command[2:6] == ["mlflow", "ui", "--host", "127.0.0.1"]
-    assert command[6:] == ["--port", "5011", "--backend-store-uri", "sqlite:///results/mlflow.db"]
+    assert command[1:6] == ["-m", "mlflow", "server", "--host", "127.0.0.1"]
+    assert command[6:] == ["--port", "5011", "--workers", "1", "--backend-store-uri", "sqlite:///results/mlflow.db"]
+
+
+def test_a_server_is_named_without_its_password(started, capsys, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example.org")
+    ui.main(["--config", str(CONFIG)])
+    assert "secret" not in capsys.readouterr().out
 
 
 def test_a_server_is_only_named(started, capsys, monkeypatch):
