@@ -6,6 +6,7 @@ Everything runs on one thread and is counted in processor time unless a benchmar
 """
 
 import argparse
+import ctypes
 import gc
 import multiprocessing
 import os
@@ -100,6 +101,8 @@ def _serve(pipe: Connection, form: Form, folder: Path) -> None:
         step = form.make(folder)
         gc.collect()
         if sys.platform == "linux":
+            # Free memory that came along from the process before would hide what a step takes.
+            ctypes.CDLL(None).malloc_trim(0)
             Path("/proc/self/clear_refs").write_text("5")  # the peak starts from now
         held = _status("VmRSS")
         pipe.send("ready")
