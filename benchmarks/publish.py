@@ -17,10 +17,11 @@ TABLES = {
     "precision": Path("results/bench/precision.md"),
     "demo": Path("results/demo/time/time_by_rule.md"),
 }
+# The figure that stands under a table, what it shows, and its name on the page.
 FIGURES = {
-    "bench.png": Path("results/bench/bench.png"),
-    "growth.png": Path("results/bench/growth.png"),
-    "demo_time.png": Path("results/demo/time/time_by_rule.png"),
+    "bench": (Path("results/bench/bench.png"), "Speed against rivals", "bench.png"),
+    "growth": (Path("results/bench/growth.png"), "Cost against members, channels and sets", "growth.png"),
+    "demo": (Path("results/demo/time/time_by_rule.png"), "Where the demo's time goes", "demo_time.png"),
 }
 
 
@@ -37,15 +38,17 @@ def with_table(page: str, name: str, text: str) -> str:
 def main() -> None:
     page = PAGE.read_text()
     for name, path in TABLES.items():
-        if path.exists():
-            page = with_table(page, name, path.read_text().strip())
-        else:
+        if not path.exists():
             print(f"{path} is not there: {name} stays as it is")
+            continue
+        text = path.read_text().strip()
+        if name in FIGURES:
+            figure, shows, copy = FIGURES[name]
+            shutil.copy(figure, PAGE.parent / copy)
+            text += f"\n\n![{shows}]({copy})"
+        page = with_table(page, name, text)
     with atomic_path(PAGE) as partial:
         partial.write_text(page)
-    for name, path in FIGURES.items():
-        if path.exists():
-            shutil.copy(path, PAGE.parent / name)
 
 
 if __name__ == "__main__":
