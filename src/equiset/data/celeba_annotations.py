@@ -132,8 +132,11 @@ def _table(path: Path, lines: list[bytes], skip: int, width: int) -> tuple[np.nd
         block = lines[start : start + _BLOCK]
         tokens = b"\n".join(block).split()
         table = np.array(tokens).reshape(-1, width) if len(tokens) == len(block) * width else None
-        # Two wrong lines may make up for each other; then a name stands where a value should.
-        if table is None or not all(name.endswith((b".jpg", b".png")) for name in table[:, 0]):
+        # Two wrong lines may make up for each other; then a line begins with something else than its name.
+        if table is None or not all(
+            name.endswith((b".jpg", b".png")) and line.split(None, 1)[:1] == [name]
+            for name, line in zip(table[:, 0], block, strict=True)
+        ):
             fields = [(len(line.split()), line[:40]) for line in block]
             row = next((row for row, (count, _) in enumerate(fields) if count != width), 0)
             raise EquisetError(
