@@ -116,6 +116,16 @@ def test_formats(tmp_path):
         table.write(tmp_path / "t.xls")
 
 
+def test_minus_signs_are_typeset_for_people_and_plain_in_numbers(tmp_path):
+    shown = pd.DataFrame({"Run": ["set-1000"], "Change": ["[-0.5, -.25]"], "On": ["2026-11-16"]})
+    table = Table(pd.DataFrame({"change": [-0.5]}), shown, "A caption.", ())
+    for suffix in ("csv", "md", "tex"):
+        table.write(tmp_path / f"t.{suffix}")
+    assert (tmp_path / "t.csv").read_text() == "change\n-0.5\n"
+    assert "| set-1000 | [−0.5, −.25] | 2026-11-16 |" in (tmp_path / "t.md").read_text()
+    assert "set-1000 & [$-$0.5, $-$.25] & 2026-11-16" in (tmp_path / "t.tex").read_text()
+
+
 @pytest.mark.parametrize("figure", ["figure1", "dropout"])
 def test_figures_are_the_same_bytes_each_time_and_change_with_the_data(tmp_path, figure):
     def drawn(name, last):

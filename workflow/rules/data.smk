@@ -46,7 +46,8 @@ rule prepare:
     priority: 2
     conda:
         "../../environment.yml"
-    threads: 8  # as many as there are, up to eight
+    # Up to eight, and one core less than there are: whoever asks for all of them waits for the longest job to end.
+    threads: lambda wildcards: min(8, max(1, (workflow.cores or 9) - 1))
     resources:
         mem_mb=4000,  # eight processes, and as many bytes of the array as they have written
         runtime=60,

@@ -40,7 +40,12 @@ def write_page(template: Path, content: dict[str, Any]) -> str:
     """Return the page. Everything that is filled in is text: no file can bring markup or scripts with it."""
     loader = jinja2.FileSystemLoader(template.parent)
     environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader,
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: value.replace(" %", "\N{NO-BREAK SPACE}%") if isinstance(value, str) else value,
     )
     environment.filters |= {"duration": duration, "size": size}
     return environment.get_template(template.name).render(**content)

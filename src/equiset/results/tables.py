@@ -103,7 +103,12 @@ class ShownTable:
 
 
 def _mark(text: object) -> str:
-    return str(text).replace("|", r"\|")
+    return _typeset(text).replace("|", r"\|")
+
+
+def _typeset(text: object) -> str:
+    """Return the text with minus signs in front of numbers, not hyphens."""
+    return re.sub(r"(?<![\w.)\]])-(?=\.?\d)", "−", str(text))
 
 
 def _cells(line: str) -> list[str]:
@@ -118,7 +123,7 @@ _LATEX |= {"λ": r"$\lambda$", "γ": r"$\gamma$", "°": r"$^\circ$"}
 
 
 def _escape(text: object) -> str:
-    return "".join(_LATEX.get(sign, sign) for sign in str(text))
+    return "".join(_LATEX.get(sign, sign) for sign in _typeset(text))
 
 
 def percent(values: list[float]) -> str:

@@ -127,7 +127,7 @@ def accuracy(material: Material) -> Table:
             "Test: sets of people that no training set shows, after the last epoch. 95 % interval: Wilson's, over the "
             "test sets of all seeds. Training: as many training sets, without dropout. Guess: one member at random. "
             "The sigmoid model judges sets with 0 to 3 outliers, and is right only if it judges all members right; "
-            "there, the guess is `no outlier`. Calibration error: expected, over the members of the test sets. "
+            "there, the guess is that there is none. Calibration error: expected, over the members of the test sets. "
             "±: standard deviation over seeds.",
             f"Measured on {what_was_measured(material.runs)}",
         ),
