@@ -31,7 +31,7 @@ $(VENV)/installed-cluster: requirements-cluster.lock $(VENV)/installed
 results: install  ## Run the whole workflow (SCALE=smoke|demo|paper)
 	$(BIN)/snakemake --cores all --config scale=$(SCALE)
 
-bench: install  ## Measure speed and memory against rivals, about ten minutes: results/bench/
+bench: install  ## Measure speed and memory against rivals, about twelve minutes: results/bench/
 	$(BIN)/python benchmarks --output results/bench
 
 test: install  ## Run the tests, offline

@@ -1,7 +1,7 @@
 """Run all benchmarks: python benchmarks [--only NAME] [--rounds N] [--output FOLDER]
 
-About ten minutes on two free cores. Writes bench.csv, bench.md and bench.png, and beside them growth.csv, .md and .png
-(how cost grows with the size of the sets).
+About twelve minutes on two free cores. Writes bench.csv, bench.md and bench.png, and beside them growth.csv, .md and
+.png (how cost grows with the size of the sets).
 """
 
 import importlib

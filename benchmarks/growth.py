@@ -81,8 +81,8 @@ def measure(axis: str, points: list[dict[str, int]], forms: list[str], rounds: i
         for number, point in enumerate(points)
         if form != PLAIN or point["sets"] * point["members"] <= MOST_ROWS_PLAIN
     }
-    for form in forms:
-        steps[form, 0]()  # what torch does once
+    for step in steps.values():
+        step()  # what torch does once, and the first touch of memory
     repeats = {key: max(1, round(LEAST_SECONDS / cpu_seconds(step, 1))) for key, step in steps.items()}
     taken = {key: [] for key in steps}
     for _ in range(rounds):
@@ -178,7 +178,17 @@ def main(argv: list[str] | None = None) -> None:
         "Linear in members and sets, in time and memory; in time quadratic in channels in the limit of many of them.",
     )
     caption = "How the cost of forward and backward grows"
-    shown = fitted.round(2).astype(str)
+    names = {"axis": "Against", "form": "Form", "from": "From", "to": "To"}
+    shown = (
+        fitted[[*names]]
+        .rename(columns=names)
+        .assign(
+            **{
+                "Slope of time": fitted["time_slope"].map("{:.2f}".format),
+                "Slope of memory": fitted["memory_slope"].map("{:.2f}".format),
+            }
+        )
+    )
     Table(measured, shown, caption, notes).write(options.output / "growth.csv")
     Table(fitted, shown, caption, notes).write(options.output / "growth.md")
     draw(measured, fitted, about).write(options.output / "growth.png")

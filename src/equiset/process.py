@@ -25,8 +25,8 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):
         return False
-    largest = 2**31 - 1
-    return bool(mallopt(_M_MMAP_THRESHOLD, largest)) and bool(mallopt(_M_TRIM_THRESHOLD, largest))
+    largest, never = 2**31 - 1, -1
+    return bool(mallopt(_M_MMAP_THRESHOLD, largest)) and bool(mallopt(_M_TRIM_THRESHOLD, never))
 
 
 def run_stage(main: Callable[[list[str] | None], None]) -> None:

@@ -87,16 +87,25 @@ def test_the_readme_takes_its_numbers_from_the_files(tmp_path):
     (tmp_path / "mnist" / "tables").mkdir(parents=True)
     (tmp_path / "mnist" / "tables" / "accuracy.md").write_text("the table\n")
     rows = [
-        ("M1", "said", "> 80 %", "81.2 %", "reproduced", ""),
-        ("P1", "also said", "90", "—", "not tested", "not run"),
+        ("M1", "said", "> 80 %", "81.2 %", "reproduced", "", "MNIST", 1),
+        ("L1", "proved", "proof", "0", "not reproduced", "", "generated sets", 0),
+        ("P1", "also said", "90", "—", "not tested", "not run", "", 0),
+        ("P2", "also said", "91", "—", "not tested", "not run", "", 0),
     ]
-    columns = ["claim", "statement", "paper", "ours", "verdict", "reason"]
+    columns = ["claim", "statement", "paper", "ours", "verdict", "reason", "data", "seeds"]
     pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "claims" / "claims.csv", index=False)
     page = readme.with_results(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n", tmp_path)
     assert page.startswith("before\n")
     assert page.endswith("\nafter\n")
     assert "old" not in page
-    for words in ("81.2 %", "not tested (not run)", "1 reproduced, 0 not reproduced, 1 not tested", "the table"):
+    for words in (
+        "81.2 %",
+        "MNIST, 1 seed",
+        "| generated sets |",
+        "Not tested: P1, P2 (not run).",
+        "1 reproduced, 1 not reproduced, 2 not tested",
+        "the table",
+    ):
         assert words in page
     assert readme.with_results(page, tmp_path) == page
 

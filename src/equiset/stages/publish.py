@@ -54,7 +54,7 @@ def page(experiment: str, runs: list[Run], config: Path, folder: Path) -> str:
         f"# {title}: a published run",
         f"Measured on {what_was_measured(groups)}",
         f"Made by code {', '.join(commits)} with torch {first['versions']['torch']} on {machine}, {first['threads']} "
-        f"thread a run, {hours:.1f} hours of training. To make it again:",
+        f"thread a run, {hours:.1f} hours of training by the clock, pauses included. To make it again:",
         f"```\nsnakemake --cores all --configfile {config} -- {folder}\n```",
         "`runs/` holds the settings, data digests, versions and times of every run, and its metrics by epoch.",
     ]

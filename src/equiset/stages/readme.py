@@ -11,6 +11,7 @@ from equiset.process import run_stage
 
 BEGIN = "<!-- published results: written by `make reference`, do not edit -->"
 END = "<!-- end of published results -->"
+OPEN = "not tested"
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -35,19 +36,22 @@ def with_results(page: str, reference: Path) -> str:
 def published(reference: Path) -> str:
     """Return the claims in short form, and the table and figure of the MNIST sums."""
     claims = pd.read_csv(reference / "claims" / "claims.csv", keep_default_na=False)
-    verdicts = claims["verdict"] + claims["reason"].map(lambda reason: f" ({reason})" if reason else "")
-    columns = {"Claim": "claim", "What the paper says": "statement", "Paper": "paper", "Ours": "ours"}
-    short = pd.DataFrame({name: claims[column] for name, column in columns.items()} | {"Verdict": verdicts})
     counts = claims["verdict"].value_counts()
-    summary = ", ".join(
-        f"{counts.get(verdict, 0)} {verdict}" for verdict in ("reproduced", "not reproduced", "not tested")
-    )
+    summary = ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in ("reproduced", "not reproduced", OPEN))
+    judged = claims[claims["verdict"] != OPEN]
+    seeds = judged["seeds"].map(lambda count: {0: "", 1: ", 1 seed"}.get(count, f", {count} seeds"))
+    columns = {"Claim": "claim", "What the paper says": "statement", "Paper": "paper", "Ours": "ours"}
+    short = pd.DataFrame({name: judged[column] for name, column in columns.items()} | {"On": judged["data"] + seeds})
+    short["Verdict"] = judged["verdict"] + judged["reason"].map(lambda reason: f" ({reason})" if reason else "")
+    open_claims = claims[claims["verdict"] == OPEN].groupby("reason", sort=False)["claim"]
+    reasons = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in open_claims)
     figure = reference / "mnist" / "figures" / "figure1.png"
     return "\n\n".join(
         [
             f"Of the paper's {len(claims)} claims, by the [published runs](results/reference/) on a CPU: {summary}.",
-            f"![Accuracy by epoch of the four models on sums of MNIST digits]({figure})",
             short.to_markdown(index=False, disable_numparse=True),
+            f"Not tested: {reasons or 'none'}. [All claims]({reference / 'claims' / 'claims.md'}).",
+            f"![Accuracy by epoch of the four models on sums of MNIST digits]({figure})",
             "<details><summary>The published MNIST runs in numbers</summary>",
             (reference / "mnist" / "tables" / "accuracy.md").read_text().strip(),
             "</details>",
