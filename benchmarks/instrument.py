@@ -229,6 +229,13 @@ def run_all(benchmarks: Iterable[Benchmark]) -> tuple[pd.DataFrame, list[str]]:
     return pd.DataFrame(rows), failures
 
 
+def with_earlier(measured: pd.DataFrame, earlier: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Return rows for `names`, in that order; what was not measured now is as an earlier run left it."""
+    kept = earlier[~earlier["benchmark"].isin(measured["benchmark"])]
+    rows = {name: [part[part["benchmark"] == name] for part in (measured, kept)] for name in names}
+    return pd.concat([part for parts in rows.values() for part in parts if len(part)], ignore_index=True)
+
+
 def about() -> str:
     import torch
 
@@ -313,10 +320,11 @@ def _draw(measured: pd.DataFrame) -> Figure:
 def main(benchmarks: Iterable[Benchmark], argv: list[str] | None = None) -> list[str]:
     """Run benchmarks as a program; the table of all of them is written only if there is a folder for it."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--only", help="benchmarks whose name contains this")
+    parser.add_argument("--only", help="benchmarks whose name contains this; the table keeps what it has of the others")
     parser.add_argument("--rounds", type=int, help="of every benchmark, instead of its own number")
     parser.add_argument("--output", type=Path, help="folder for bench.csv, bench.md and bench.png")
     options = parser.parse_args(argv)
+    benchmarks = list(benchmarks)
     chosen = [each for each in benchmarks if (options.only or "") in each.name]
     if options.rounds:
         chosen = [replace(each, rounds=options.rounds) for each in chosen]
@@ -324,5 +332,10 @@ def main(benchmarks: Iterable[Benchmark], argv: list[str] | None = None) -> list
     if len(measured):
         print(_shown(measured).to_markdown(index=False, disable_numparse=True))
         if options.output:
+            table = options.output / "bench.csv"
+            if options.only and table.exists():
+                measured = with_earlier(
+                    measured, pd.read_csv(table, converters={"note": str}), [each.name for each in benchmarks]
+                )
             write(measured, failures, options.output)
     return failures

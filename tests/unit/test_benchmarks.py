@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch  # noqa: F401  before the processes are forked, each of which would import it
 
@@ -55,6 +56,23 @@ def test_time_and_memory_are_those_of_each_form(instrument, tmp_path):
     instrument.write(measured, failures, tmp_path)
     assert "**no**" in (tmp_path / "bench.md").read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"bench.csv", "bench.md", "bench.png"}
+
+
+def test_one_measured_again_takes_its_place_in_the_table(instrument, tmp_path):
+    def two(name):
+        return instrument.Benchmark(name, (instrument.Form("a", spin(0.002)), instrument.Form("b", spin(0.001))), bar=2)
+
+    def table():
+        return pd.read_csv(tmp_path / "bench.csv").set_index("benchmark")
+
+    folder = ["--output", str(tmp_path)]
+    instrument.main([two("first"), two("second"), two("gone")], folder)
+    before = table()
+    instrument.main([two("first"), two("second")], [*folder, "--only", "first", "--rounds", "2"])
+    assert list(table().index.unique()) == ["first", "second"]
+    assert set(table().loc["first", "rounds"]) == {2}
+    pd.testing.assert_frame_equal(table().loc[["second"]], before.loc[["second"]])
+    assert (tmp_path / "bench.md").read_text().count("**no**") == 2
 
 
 def test_a_form_that_fails_is_named_and_the_others_go_on(instrument):
