@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -90,3 +91,9 @@ def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
     server = WebServer()
     yield server
     server.close()
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """Where a download is meant to go."""
+    return tmp_path / "cache" / "data.bin"

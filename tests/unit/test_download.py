@@ -1,34 +1,14 @@
 """Downloads that succeed, some of them in spite of the server. Those that fail are in test_download_faults.py."""
 
-import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from equiset.data import download as module
-from equiset.data.download import download
 from equiset.data.partial import Partial
 from equiset.errors import EquisetError
 
-CONTENT = np.random.default_rng(0).bytes(300_000)
-CHECKSUMS = {"sha256": hashlib.sha256(CONTENT).hexdigest(), "md5": hashlib.md5(CONTENT).hexdigest()}
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "cache" / "data.bin"
-
-
-def get(urls: str | list[str], target: Path, **options) -> str:
-    options = {"checksums": CHECKSUMS, "timeout_s": 5.0, "attempts": 3} | options
-    return download("data.bin", [urls] if isinstance(urls, str) else urls, target, **options)
-
-
-def left_behind(target: Path) -> set[str]:
-    """What is in the folder, except for the lock, which carries nothing."""
-    return {path.name for path in target.parent.iterdir()} - {"data.bin.lock"}
+from .downloading import CHECKSUMS, CONTENT, get, left_behind
 
 
 def test_whole_file(web, target):

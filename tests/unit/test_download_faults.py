@@ -1,32 +1,12 @@
 """Downloads that fail: with the reason in one line, no final file, and nothing left but what can be resumed."""
 
-import hashlib
 import socket
-from pathlib import Path
 
-import numpy as np
 import pytest
 
-from equiset.data.download import download
 from equiset.errors import EquisetError
 
-CONTENT = np.random.default_rng(0).bytes(300_000)
-CHECKSUMS = {"sha256": hashlib.sha256(CONTENT).hexdigest(), "md5": hashlib.md5(CONTENT).hexdigest()}
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "cache" / "data.bin"
-
-
-def get(urls: str | list[str], target: Path, **options) -> str:
-    options = {"checksums": CHECKSUMS, "timeout_s": 5.0, "attempts": 3} | options
-    return download("data.bin", [urls] if isinstance(urls, str) else urls, target, **options)
-
-
-def left_behind(target: Path) -> set[str]:
-    """What is in the folder, except for the lock, which carries nothing."""
-    return {path.name for path in target.parent.iterdir()} - {"data.bin.lock"}
+from .downloading import CONTENT, get, left_behind
 
 
 def test_wrong_content_goes_to_the_next_mirror(web, target):
