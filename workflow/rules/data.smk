@@ -49,7 +49,7 @@ rule prepare:
     # Up to eight, and one core less than there are: whoever asks for all of them waits for the longest job to end.
     threads: lambda wildcards: min(8, max(1, (workflow.cores or 9) - 1))
     resources:
-        mem_mb=4000,  # eight processes, and as many bytes of the array as they have written
+        mem_mb=5000,  # CelebA: 2.5 GB of the array count as they are written, and eight processes know all names
         runtime=60,
     params:
         spec=rules.fetch.params.spec,
