@@ -18,7 +18,7 @@ NOT_COMPARED = {
     "report.html": "shows those times",
     "captions.rst": "quotes the claims",
 }
-_STORY = ("started", "ended", "epoch_seconds", "peak_memory_mb", "path", "work")
+_STORY = ("started", "ended", "epoch_seconds", "processor_seconds", "peak_memory_mb", "path", "work")
 
 
 def contents(folder: Path) -> dict[str, str]:
