@@ -37,7 +37,7 @@ def test_messages_are_scrubbed():
     assert "https://***@host" in said
 
 
-def test_no_secret_in_what_the_stage_says_and_writes(tmp_path, monkeypatch, capfd, caplog):
+def test_no_secret_in_what_the_stage_says_and_writes(tmp_path, capfd, caplog, monkeypatch):
     """MLflow itself puts the whole address into its error messages."""
     monkeypatch.setattr(sys, "stdout", sys.stdout)
     monkeypatch.setattr(sys, "stderr", sys.stderr)
@@ -52,7 +52,7 @@ def test_no_secret_in_what_the_stage_says_and_writes(tmp_path, monkeypatch, capf
     assert not any(secret in said for secret in ("someone", "correct-horse", "battery-staple"))
 
 
-def test_tracebacks_are_scrubbed(monkeypatch, capsys):
+def test_tracebacks_are_scrubbed(capsys, monkeypatch):
     monkeypatch.setattr(sys, "stderr", sys.stderr)
     monkeypatch.setattr(sys, "stdout", sys.stdout)
     handler = logging.StreamHandler(sys.stderr)
