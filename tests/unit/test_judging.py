@@ -263,6 +263,13 @@ def test_epochs_without_validation_are_no_part_of_the_curve(tmp_path):
     assert "rising" not in verdict("M2", sums_run(tmp_path, "IV-N6", sums(0.5), curve=curve))
 
 
+def test_a_run_that_was_cut_short_decides_against_no_claim(tmp_path):
+    short = sums_run(tmp_path, "IV-N6", sums(0.5), curve=[0.3, 0.4, 0.5])
+    assert verdict("M2", short) == "not tested (IV: only 3 epochs of IV-N6)"
+    good = sums_run(tmp_path / "good", "IV-N6", sums(0.9), curve=[0.3, 0.4, 0.9])
+    assert judge(CLAIMS["M2"], evidence(good)).rulings[0].verdict == "reproduced"
+
+
 def test_memorising_is_a_gap_between_training_and_validation(tmp_path):
     runs = [sums_run(tmp_path, name, sums(0.2, train=0.95)) for name in ("I-N6", "II-N6")]
     missing = "distance of predictions from the mean, dropout 20 % − 80 %: variant I-N6-dropout80 not run"

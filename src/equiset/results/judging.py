@@ -29,6 +29,8 @@ SCALES = ("smoke", "demo", "paper")
 GENERATED = "generated sets"
 RISING = 0.01
 """A gain of validation accuracy near the end of training that says that it was no end."""
+LEAST_VALIDATIONS = 5
+"""With fewer points a curve does not show whether it still rises."""
 Verdict = Literal["reproduced", "not reproduced", "not tested"]
 
 
@@ -161,7 +163,22 @@ def _rule(condition: Condition, claim: Claim, evidence: Evidence, barrier: str) 
     if difference := _other_sizes(claim, condition, evidence):
         return replace(ruling, reason=difference)
     verdict, reason = decide(condition.expect, measured)
+    if verdict == "not reproduced" and (short := _too_short(measured, evidence)):
+        return replace(ruling, reason=short)
     return replace(ruling, verdict=verdict, reason=reason)
+
+
+def _too_short(measured: Estimate, evidence: Evidence) -> str:
+    """Say which runs were validated too seldom to tell whether they had ended: they decide against no claim."""
+    runs = [run for variants in evidence.runs.values() for group in variants.values() for run in group]
+    short = {
+        run.variant: int(run.metrics["epoch"].max())
+        for run in runs
+        if run.folder in measured.sources
+        and "validation_accuracy" in run.metrics
+        and run.metrics["validation_accuracy"].count() < LEAST_VALIDATIONS
+    }
+    return "; ".join(f"only {epochs} epochs of {variant}" for variant, epochs in short.items())
 
 
 def _other_sizes(claim: Claim, condition: Condition, evidence: Evidence) -> str:

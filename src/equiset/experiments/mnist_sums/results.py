@@ -22,7 +22,7 @@ def accuracy(material: Material) -> Table:
     """Accuracy of every variant, last and best epoch, beside the paper's and a constant guess."""
     runs = material.runs
     numbers, shown = [], []
-    for variant, group in runs.items():
+    for variant, group in sorted(runs.items(), key=lambda item: item[1][0].info["sets"]["members"]):
         settings, first = group[0].settings, group[0]
         last = [run.metrics["validation_accuracy"].iloc[-1] for run in group]
         best = [run.metrics["validation_accuracy"].max() for run in group]
