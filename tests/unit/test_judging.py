@@ -264,9 +264,10 @@ def test_epochs_without_validation_are_no_part_of_the_curve(tmp_path):
 
 
 def test_a_run_that_was_cut_short_decides_against_no_claim(tmp_path):
-    short = sums_run(tmp_path, "IV-N6", sums(0.5), curve=[0.3, 0.4, 0.5])
-    assert verdict("M2", short) == "not tested (IV: only 3 epochs of IV-N6)"
-    good = sums_run(tmp_path / "good", "IV-N6", sums(0.9), curve=[0.3, 0.4, 0.9])
+    curve = [float("nan")] * 7 + [0.3, 0.4, 0.5]  # of the ten epochs, three were validated
+    short = sums_run(tmp_path, "IV-N6", sums(0.5), curve=curve)
+    assert verdict("M2", short) == "not tested (IV: only 10 epochs of IV-N6)"
+    good = sums_run(tmp_path / "good", "IV-N6", sums(0.9), curve=curve)
     assert judge(CLAIMS["M2"], evidence(good)).rulings[0].verdict == "reproduced"
 
 
