@@ -231,6 +231,7 @@ def run_all(benchmarks: Iterable[Benchmark]) -> tuple[pd.DataFrame, list[str]]:
 
 def with_earlier(measured: pd.DataFrame, earlier: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """Return rows for `names`, in that order; what was not measured now is as an earlier run left it."""
+    earlier = earlier.assign(note=earlier["note"].astype(object).fillna(""))  # CSV has no empty text
     kept = earlier[~earlier["benchmark"].isin(measured["benchmark"])]
     rows = {name: [part[part["benchmark"] == name] for part in (measured, kept)] for name in names}
     return pd.concat([part for parts in rows.values() for part in parts if len(part)], ignore_index=True)
@@ -334,8 +335,6 @@ def main(benchmarks: Iterable[Benchmark], argv: list[str] | None = None) -> list
         if options.output:
             table = options.output / "bench.csv"
             if options.only and table.exists():
-                measured = with_earlier(
-                    measured, pd.read_csv(table, converters={"note": str}), [each.name for each in benchmarks]
-                )
+                measured = with_earlier(measured, pd.read_csv(table), [each.name for each in benchmarks])
             write(measured, failures, options.output)
     return failures

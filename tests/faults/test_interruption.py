@@ -38,6 +38,7 @@ def test_a_stale_lock_needs_no_hand_and_a_living_one_holds(project):
     os.killpg(first.pid, signal.SIGSTOP)  # or it ends before the second one has begun
     # While it is there, a second one is refused, and told why.
     second = project.snakemake(MANIFEST)
+    assert first.poll() is None, "the first run ended before the second one could be refused"
     assert second.returncode == 1
     assert "at work in this folder" in second.stderr
     assert list(locks.glob("*.lock"))
