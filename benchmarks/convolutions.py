@@ -14,9 +14,9 @@ from instrument import Benchmark, Form, Step, main
 from torch import Tensor, nn
 
 from equiset.experiments.mnist_sums.settings import MnistVariant
-from equiset.experiments.mnist_sums.task import SumNet
+from equiset.experiments.mnist_sums.networks import SumNet
 from equiset.experiments.outlier_faces.settings import FaceVariant
-from equiset.experiments.outlier_faces.task import POOLS, OutlierNet
+from equiset.experiments.outlier_faces.networks import POOLS, OutlierNet
 
 DIGITS = MnistVariant.model_validate(
     {

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from instrument import Benchmark, Form, Step, main
 from torch import Tensor, nn
 
-from equiset.experiments.point_clouds.task import Graph, GraphLayer, nearest
+from equiset.experiments.point_clouds.networks import Graph, GraphLayer, nearest
 from equiset.nn import SetEncoder
 
 BATCH, NODES, NEIGHBOURS, WIDTH = 32, 1000, 8, 256

@@ -15,7 +15,7 @@ from instrument import Benchmark, Form, Step, main
 from torch import nn
 
 from equiset import SetEncoder
-from equiset.experiments.mnist_sums.task import SumNet
+from equiset.experiments.mnist_sums.networks import SumNet
 
 STEPS = 5
 

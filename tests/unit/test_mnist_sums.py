@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from equiset.errors import EquisetError
 from equiset.experiments.mnist_sums.sets import make_sets
 from equiset.experiments.mnist_sums.settings import MnistSets, MnistVariant
-from equiset.experiments.mnist_sums.task import Convolutions, SumNet, Task
+from equiset.experiments.mnist_sums.networks import Convolutions, SumNet
+from equiset.experiments.mnist_sums.task import Task
 from equiset.files import read_json, write_json
 
 TRAINING = {"epochs": 1, "batch_size": 16, "optimizer": {"learning_rate": 0.001}}

@@ -3,7 +3,8 @@
 A package holds
 - `settings`: what the config may say about it (`ExperimentSettings`, with the names of its tables and figures);
 - `sets`: how its sets are drawn from the prepared data (`make_sets`), numpy only;
-- `task`: its networks, loss and predictions (`Task`), with torch;
+- `networks`: its models alone, with torch;
+- `task`: feeding, loss and predictions (`Task`), with torch;
 - `analyses`: what else is measured on the trained networks (`ANALYSES`), with torch; only where there is such a thing;
 - `results`: its tables and figures (`SHOWN`), which read files only.
 """

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from equiset.experiments.point_clouds.task import Graph, GraphLayer
+from equiset.experiments.point_clouds.networks import Graph, GraphLayer
 from equiset.laws.settings import CommutingMaps, DeepStack, SharedDropout, TimeBySetSize, TimeOfGraphLayer
 from equiset.nn import SetDropout, SetLayer, SetPool
 from equiset.training import fix_seeds, make_optimizer, step

@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from equiset.experiments.point_clouds.networks import CloudNet
 from equiset.experiments.point_clouds.settings import Activations, CloudVariant, Robustness
-from equiset.experiments.point_clouds.task import CloudNet, Clouds
+from equiset.experiments.point_clouds.task import Clouds
 from equiset.nn import SetLayer
 from equiset.parquet import read_parquet
 from equiset.results.runs import Material, Run

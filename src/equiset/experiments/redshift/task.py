@@ -1,8 +1,7 @@
-"""The network of set layers and the multi-layer perceptron, and how they learn redshifts."""
+"""How the networks learn redshifts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +10,10 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor, nn
 
+from equiset.experiments.redshift.networks import RedshiftNet
 from equiset.experiments.redshift.sets import SPLITS
 from equiset.experiments.redshift.settings import RedshiftVariant
 from equiset.files import read_json
-from equiset.nn import SetDropout, SetLayer
 from equiset.parallel import share
 from equiset.parquet import read_arrow, read_parquet
 from equiset.sets import PackedSets
@@ -23,29 +22,6 @@ from equiset.training import Batch, Sums
 FOOTNOTE = ("RA", "DEC", *(f"MODEL_{kind}_{band}" for kind in ("MAG", "MAGERR") for band in "UGRIZ"))
 _EVALUATION_BATCH = 256  # clusters
 _BLOCK = 2**14  # members that are read at once, a megabyte
-
-
-class RedshiftNet(nn.Module):
-    """Four layers, 17-128-128-128-1: a number for each member.
-
-    Shapes: `PackedSets` of (total, features), for the perceptron a tensor of that shape -> (total,).
-    """
-
-    def __init__(self, settings: RedshiftVariant, features: int):
-        super().__init__()
-        layers: list[nn.Module] = []
-        for before, after in pairwise([features, *settings.channels]):
-            if settings.model == "set":
-                layers += [SetLayer(before, after, settings.form, "tanh"), SetDropout(settings.dropout)]
-            else:
-                layers += [nn.Linear(before, after), nn.Tanh(), nn.Dropout(settings.dropout)]
-        width = settings.channels[-1]
-        layers.append(SetLayer(width, 1, settings.form) if settings.model == "set" else nn.Linear(width, 1))
-        self.layers = nn.Sequential(*layers)
-
-    def forward(self, x: Tensor | PackedSets) -> Tensor:
-        y = self.layers(x)
-        return (y.rows if isinstance(y, PackedSets) else y).squeeze(1)
 
 
 @dataclass(frozen=True)
