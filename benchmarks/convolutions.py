@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from instrument import Benchmark, Form, Step, main
 from torch import Tensor, nn
 
-from equiset.experiments.mnist_sums.settings import MnistVariant
 from equiset.experiments.mnist_sums.networks import SumNet
-from equiset.experiments.outlier_faces.settings import FaceVariant
+from equiset.experiments.mnist_sums.settings import MnistVariant
 from equiset.experiments.outlier_faces.networks import POOLS, OutlierNet
+from equiset.experiments.outlier_faces.settings import FaceVariant
 
 DIGITS = MnistVariant.model_validate(
     {

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 
 from equiset.errors import EquisetError
+from equiset.experiments.mnist_sums.networks import Convolutions, SumNet
 from equiset.experiments.mnist_sums.sets import make_sets
 from equiset.experiments.mnist_sums.settings import MnistSets, MnistVariant
-from equiset.experiments.mnist_sums.networks import Convolutions, SumNet
 from equiset.experiments.mnist_sums.task import Task
 from equiset.files import read_json, write_json
 

@@ -19,9 +19,9 @@ from equiset.data.celeba import FILES, _write_faces
 from equiset.data.celeba_annotations import Annotations, read_annotations
 from equiset.errors import EquisetError
 from equiset.experiments.outlier_faces import results
+from equiset.experiments.outlier_faces.networks import POOLS, OutlierNet, QuickDropout
 from equiset.experiments.outlier_faces.sets import SPLITS, count_pairs, deal_people, draw_sets, make_sets
 from equiset.experiments.outlier_faces.settings import ExperimentSettings, FaceSets, FaceVariant
-from equiset.experiments.outlier_faces.networks import POOLS, OutlierNet, QuickDropout
 from equiset.files import read_json, write_json
 from equiset.stages import evaluate, show, train
 from equiset.twins.celeba import annotate

@@ -9,9 +9,9 @@ from equiset.data.meshes import open_pool
 from equiset.data.modelnet40 import ModelNetSettings, fetch, prepare
 from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.analyses import _activation, maximise
+from equiset.experiments.point_clouds.networks import CloudNet, Graph, NeighbourMean, RowLinear, nearest
 from equiset.experiments.point_clouds.sets import make_sets
 from equiset.experiments.point_clouds.settings import Activations, CloudSets, CloudVariant
-from equiset.experiments.point_clouds.networks import CloudNet, Graph, NeighbourMean, RowLinear, nearest
 from equiset.experiments.point_clouds.task import Clouds, Task
 from equiset.files import read_json
 from equiset.nn import SetLayer, SetNorm
