@@ -1,14 +1,18 @@
 """The typed config: what `config.yaml` may say, and the one resolved spec of every job.
 
-`config.yaml` holds the paper's own values. A scale is a set of changes to them (`scales.demo`), and what the
-command line says (`--config`) is laid over both. The result is validated as a whole; the first thing a user
-hears of a wrong key or value is the key's full name.
+`config.yaml` holds the paper's own values. A scale is a set of changes to them (`scales.demo`). What the user says is
+laid over both: every value of `--config`, and of a `--configfile` the values that differ from `config.yaml`, so that a
+copy of it in full changes nothing. The result is validated as a whole; the first thing a user hears of a wrong key or
+value is the key's full name.
 """
 
 import json
 import os
+from collections.abc import Hashable, Iterable
+from pathlib import Path
 from typing import Any, Literal, get_args
 
+import yaml
 from pydantic import Field, create_model
 
 from equiset.data import DATASETS, dataset_module
@@ -76,13 +80,62 @@ def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """Refuses a mapping that names a key twice, of which YAML would silently take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        lines: dict[Any, int] = {}
+        for key, _ in node.value:
+            if (first := lines.setdefault(key.value, key.start_mark.line)) != key.start_mark.line:
+                raise EquisetError(
+                    f"{key.start_mark.name}: key '{key.value}' stands twice, in lines {first + 1} and "
+                    f"{key.start_mark.line + 1}. Keep one of them"
+                )
+        return super().construct_mapping(node, deep)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return the content of a config file."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            content = yaml.load(file, _UniqueKeys)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise EquisetError(f"{path} cannot be read as YAML: {error}") from None
+    if not isinstance(content, dict):
+        raise EquisetError(f"{path}: expected keys with values, got {content!r:.80}")
+    return content
+
+
+def user_changes(base: Path, files: Iterable[Path], said: dict[str, Any]) -> dict[str, Any]:
+    """Return what the user wants to be different: where `files` differ from the config `base`, and all that was `said`.
+
+    Args:
+        base: the project's `config.yaml`.
+        files: of `--configfile`, the last one wins.
+        said: by `--config`, which wins over files.
+    """
+    content, changes = read_config(base), {}
+    for file in files:
+        changes = merge(changes, _differences(read_config(file), content))
+    return merge(changes, said)
+
+
+def _differences(values: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
+    different = {}
+    for key, value in values.items():
+        if key not in base or value != base[key]:
+            both = isinstance(value, dict) and isinstance(base.get(key), dict)
+            different[key] = _differences(value, base[key]) if both else value
+    return different
+
+
 def resolve(raw: dict[str, Any], scale: str | None = None, overrides: dict[str, Any] | None = None) -> Config:
     """Return the validated config at one scale.
 
     Args:
         raw: the content of `config.yaml`.
         scale: `smoke`, `demo` or `paper`; by default the one that the config names.
-        overrides: what the command line said; it wins over the scale.
+        overrides: what the user wants to be different (`user_changes`); it wins over the scale.
     """
     overrides = overrides or {}
     raw = dict(raw)
@@ -92,6 +145,9 @@ def resolve(raw: dict[str, Any], scale: str | None = None, overrides: dict[str, 
         raise EquisetError(f"config key 'scale': {scale!r} is not one of {', '.join(SCALES)}")
     if not isinstance(changes, dict) or set(changes) - set(SCALES):
         raise EquisetError(f"config key 'scales': expected the keys {', '.join(SCALES)}, got {changes!r:.80}")
+    for name, change in changes.items():
+        if not isinstance(change or {}, dict):
+            raise EquisetError(f"config key 'scales.{name}': expected keys with values, got {change!r:.80}")
     overrides = {key: value for key, value in overrides.items() if key != "scales"}
     merged = merge(merge(merge(raw, changes.get(scale) or {}), overrides), {"scale": scale})
     return validate(Config, _lay_defaults_under_variants(merged))
@@ -99,14 +155,22 @@ def resolve(raw: dict[str, Any], scale: str | None = None, overrides: dict[str, 
 
 def _lay_defaults_under_variants(raw: dict[str, Any]) -> dict[str, Any]:
     """Complete every variant with its experiment's `defaults`, which then have served their purpose."""
+    if not isinstance(raw.get("experiments"), dict):
+        return raw  # for the validation to name
     experiments = {}
-    for name, experiment in (raw.get("experiments") or {}).items():
+    for name, experiment in raw["experiments"].items():
         if isinstance(experiment, dict):
             experiment = dict(experiment)
-            defaults = experiment.pop("defaults", {})
+            defaults = experiment.pop("defaults", None) or {}
             variants = experiment.get("variants", {})
+            if not isinstance(defaults, dict):
+                where = f"experiments.{name}.defaults"
+                raise EquisetError(f"config key '{where}': expected keys with values, got {defaults!r:.80}")
             if isinstance(variants, dict):
-                experiment["variants"] = {key: merge(defaults, change or {}) for key, change in variants.items()}
+                experiment["variants"] = {
+                    key: merge(defaults, change or {}) if isinstance(change or {}, dict) else change
+                    for key, change in variants.items()
+                }
         experiments[name] = experiment
     return {**raw, "experiments": experiments}
 

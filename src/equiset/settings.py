@@ -1,5 +1,7 @@
 """The base of every typed settings class, and how a wrong value is reported: by its key, in one line."""
 
+import json
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -15,6 +17,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
 
+_POWER_OF_TEN = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
+_KINDS = {"int", "float", "str", "bool", "none"}
+
 AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
@@ -27,16 +32,30 @@ def validate(kind: type[AnySettings], values: Any, *where: str) -> AnySettings:
         where: the keys above, such as `"datasets", "mnist"`.
     """
     try:
-        return kind.model_validate(values)
+        # As JSON, whose arrays may be tuples. Nothing is converted: `true` or 2.0 is no number of epochs.
+        return kind.model_validate_json(json.dumps(_with_numbers(values), default=str), strict=True)
     except ValidationError as error:
-        faults = [_explain(fault, kind, where) for fault in error.errors()]
+        faults = list(dict.fromkeys(_explain(fault, kind, where) for fault in error.errors()))
+    except (TypeError, ValueError) as error:  # keys that are no text, or a value that holds itself
+        faults = [f"config key '{'.'.join(where) or '(top)'}' cannot be read: {error}"]
     # A wrong default is wrong in every variant: the first few say it all.
     more = [f"... and {len(faults) - 3} more"] if len(faults) > 3 else []
     raise EquisetError("\n".join(faults[:3] + more))
 
 
+def _with_numbers(values: Any) -> Any:
+    """Return the values with `1e-3` as a number, which YAML 1.1 takes for text unless it is written 1.0e-3."""
+    if isinstance(values, dict):
+        return {key: _with_numbers(value) for key, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [_with_numbers(value) for value in values]
+    return float(values) if isinstance(values, str) and _POWER_OF_TEN.fullmatch(values) else values
+
+
 def _explain(fault: dict[str, Any], kind: type[Settings], where: tuple[str, ...]) -> str:
-    key = ".".join(map(str, (*where, *fault["loc"]))).removesuffix(".[key]")
+    # Where a value may be of several kinds, pydantic adds the kind to the key.
+    parts = [str(part) for part in fault["loc"] if not (isinstance(part, str) and ("[" in part or part in _KINDS))]
+    key = ".".join([*where, *parts])
     match fault["type"]:
         case "extra_forbidden":
             close = get_close_matches(str(fault["loc"][-1]), set(_field_names(kind.model_json_schema())), n=1)

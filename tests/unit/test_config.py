@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from equiset.config import SCALES, merge, resolve, run_spec, schema, sets_spec
+from equiset.config import SCALES, merge, read_config, resolve, run_spec, schema, sets_spec, user_changes
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).parents[2]
-RAW = yaml.safe_load((ROOT / "config.yaml").read_text())
+BASE = ROOT / "config.yaml"
+RAW = read_config(BASE)
 
 
 def variant(**change):
@@ -59,12 +60,73 @@ def test_paper_scale_has_the_papers_values():
         (variant(training={"epcohs": 3}), "variants.IV-N3.training.epcohs' is unknown; did you mean 'epochs'?"),
         (variant(training={"epochs": 0}), "variants.IV-N3.training.epochs': input should be greater than 0, got 0"),
         (variant(training={"optimizer": {"learning_rate": float("nan")}}), "learning_rate"),
+        ({"experiments": 5}, "config key 'experiments'"),
+        ({"experiments": [1]}, "config key 'experiments'"),
+        ({"experiments": {"mnist_sums": {"defaults": 5}}}, "config key 'experiments.mnist_sums.defaults'"),
+        ({"experiments": {"mnist_sums": {"variants": {"IV-N3": "wide"}}}}, "variants.IV-N3"),
+        ({"experiments": {"mnist_sums": {"run": None}}}, "config key 'experiments.mnist_sums.run'"),
+        (variant(channels=[0, -8]), "variants.IV-N3.channels.0'"),
+        (variant(training={"epochs": 2.0}), "epochs': input should be a valid integer, got 2.0"),
+        (variant(training={"epochs": True}), "epochs': input should be a valid integer, got True"),
+        (variant(training={"epochs": "1e24"}), "training.epochs'"),
+        (variant(training={"epochs": 10**9}), "training.epochs'"),
+        (variant(training={"lower_after": [-1]}), "training.lower_after.0'"),
+        (variant(training={"optimizer": {"betas": [5, -1]}}), "training.optimizer.betas.0'"),
     ],
 )
 def test_a_wrong_key_or_value_is_named(change, message):
     with pytest.raises(EquisetError) as caught:
         resolve(RAW, None, change)
     assert message in str(caught.value)
+
+
+def test_scales_hold_keys_with_values():
+    with pytest.raises(EquisetError, match=r"config key 'scales\.smoke': expected keys with values, got \[1\]"):
+        resolve({**RAW, "scales": {"smoke": [1]}}, "smoke")
+
+
+def test_empty_defaults_change_nothing():
+    raw = copy.deepcopy(RAW)
+    raw["experiments"]["redshift"]["defaults"] = None
+    with pytest.raises(EquisetError, match="is missing"):
+        resolve(raw, "paper")
+
+
+def test_a_power_of_ten_is_a_number_with_or_without_a_point():
+    config = resolve(RAW, "paper", variant(training={"optimizer": {"eps": "1e-3"}}))
+    assert config.experiment("mnist_sums").variants["IV-N3"].training.optimizer.eps == 1e-3
+
+
+def test_a_full_copy_of_the_config_leaves_the_scale_as_it_is(tmp_path):
+    copied = tmp_path / "my.yaml"
+    copied.write_text(BASE.read_text())
+    assert user_changes(BASE, [copied], {"scale": "smoke"}) == {"scale": "smoke"}
+
+
+def test_what_a_users_file_changes_wins_over_the_scale(tmp_path):
+    copied, part = tmp_path / "copy.yaml", tmp_path / "part.yaml"
+    raw = copy.deepcopy(RAW)
+    raw["experiments"]["mnist_sums"]["defaults"]["hidden"] = 77
+    copied.write_text(yaml.safe_dump(raw))
+    part.write_text("experiments: {mnist_sums: {seeds: [4], defaults: {pixels: standardised}}}\n")
+    config = resolve(merge(RAW, raw), "smoke", user_changes(BASE, [copied, part], {}))
+    experiment = config.experiment("mnist_sums")
+    assert experiment.seeds == [4]
+    variant = experiment.variants["IV-N3"]
+    assert (variant.hidden, variant.pixels, variant.channels) == (77, "standardised", [2, 4, 4, 8])
+
+
+def test_the_command_line_wins_even_with_the_value_of_the_base():
+    said = variant(channels=[16, 32, 64, 128])
+    config = resolve(RAW, "smoke", user_changes(BASE, [], said))
+    assert config.experiment("mnist_sums").variants["IV-N3"].channels == [16, 32, 64, 128]
+
+
+def test_a_key_that_stands_twice_is_named(tmp_path):
+    twice = tmp_path / "twice.yaml"
+    twice.write_text("scale: demo\ndatasets:\n  mnist: {source: twin}\n  mnist: {source: download}\n")
+    with pytest.raises(EquisetError, match=r"twice\.yaml: key 'mnist' stands twice, in lines 3 and 4"):
+        read_config(twice)
 
 
 def test_a_missing_key_is_named():

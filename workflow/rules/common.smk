@@ -17,6 +17,7 @@ from equiset.config import (
     resolve,
     run_spec,
     sets_spec,
+    user_changes,
 )
 from equiset.data import DATASETS
 from equiset.errors import EquisetError
@@ -43,7 +44,9 @@ if workflow.is_main_process and (notice := begin_run()):
 def config_at(scale=None):
     """The validated config at a scale, by default the one that the config names."""
     try:
-        return resolve(config, scale, workflow.config_settings.overwrite_config)
+        said = workflow.config_settings
+        changes = user_changes(Path("config.yaml"), said.configfiles, said.config)
+        return resolve(config, scale, changes)
     except EquisetError as error:
         raise WorkflowError(str(error)) from None
 

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from equiset.experiments.base import Experiment, Name, Sets, Variant
+from equiset.experiments.base import Experiment, Name, Sets, Variant, Width
 
 
 class MnistSets(Sets):
@@ -28,7 +28,7 @@ class MnistVariant(Variant):
     """I: images side by side. II: images as channels. III: set pooling. IV: set layer (eq. 5), then pooling."""
     pixels: Literal["unit", "standardised"] = "unit"
     """Input values: 0 to 1, or zero mean and unit standard deviation over the training images."""
-    channels: list[int] = Field(min_length=1, max_length=4)
+    channels: list[Width] = Field(min_length=1, max_length=4)
     """Output channels of the 5x5 convolutions; each is followed by 2x2 max pooling."""
     pool_rounding: Literal["up", "down"] = "up"
     """How 2x2 pooling treats an odd size: 28-14-7-4-2 (`up`) or 28-14-7-3-1 (`down`)."""

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from equiset.experiments.base import Experiment, Name, Sets, Variant
+from equiset.experiments.base import Experiment, Name, Sets, Variant, Width, Width
 
 
 class FaceSets(Sets):
@@ -44,9 +44,9 @@ class FaceVariant(Variant):
     over the set, fully connected layers of the same widths, one output for each position."""
     output: Literal["softmax", "sigmoid"] = "softmax"
     """`softmax`: exactly one outlier. `sigmoid`: any number of them."""
-    channels: list[int] = Field(min_length=9, max_length=9)
+    channels: list[Width] = Field(min_length=9, max_length=9)
     """Output channels of the nine 3x3 convolutions; after each third there is max pooling."""
-    set_channels: list[int] = Field(min_length=1)
+    set_channels: list[Width] = Field(min_length=1)
     """Output channels of the set layers (or fully connected layers) before the last, which has one for each answer."""
     set_pool: Literal["sum", "mean", "max"] = "max"
     """How the baseline pools over the set."""

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from equiset.experiments.base import Experiment, Name, Sets, Variant
+from equiset.experiments.base import Decay, Experiment, Name, Sets, Variant
 from equiset.settings import Settings
 
 
@@ -68,7 +68,7 @@ class Activations(Settings):
     units: int = Field(ge=1)
     """Units of each layer, the first ones."""
     learning_rate: float = Field(0.01, gt=0)
-    betas: tuple[float, float] = (0.1, 0.9)
+    betas: tuple[Decay, Decay] = (0.1, 0.9)
     objectives: tuple[Literal["max", "mean"], ...] = Field(("max", "mean"), min_length=1)
     """What is maximised: the largest, or the mean, of the unit's activations over the particles. Each in turn."""
     activated: float = Field(0.9, gt=-1, lt=1)

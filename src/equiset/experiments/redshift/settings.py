@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from equiset.experiments.base import Experiment, Name, Sets, Variant
+from equiset.experiments.base import Experiment, Name, Sets, Variant, Width
 
 
 class RedshiftSets(Sets):
@@ -26,7 +26,7 @@ class RedshiftVariant(Variant):
     features: Literal["columns", "footnote"] = "columns"
     """The 17 features. `columns`: all numbers of the members table but the two richness weights. `footnote`: five
     magnitudes, their errors, the place in the sky, and the five P_CEN of the cluster."""
-    channels: list[int] = Field(min_length=1, max_length=8)
+    channels: list[Width] = Field(min_length=1, max_length=8)
     """Width of the hidden layers; one layer with a single channel follows."""
     dropout: float = Field(ge=0, lt=1)
     """Dropout rate after every layer but the last; the members of a cluster lose the same channels."""
