@@ -5,9 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-import yaml
-
-from equiset.config import resolve
+from equiset.config import read_config, resolve
 from equiset.masking import without_secrets
 
 
@@ -16,7 +14,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--config", type=Path, default=Path("config.yaml"), help="the workflow's config")
     parser.add_argument("--port", type=int, default=5000, help="port of the pages on this machine")
     arguments = parser.parse_args(argv)
-    uri = resolve(yaml.safe_load(arguments.config.read_text())).tracking.address()
+    uri = resolve(read_config(arguments.config)).tracking.address()
     if uri.startswith(("http://", "https://")):
         print(f"The runs are on a tracking server: open {without_secrets(uri)} in a browser.")
         return
