@@ -1,8 +1,18 @@
 """The one exception that means: something outside the code is wrong, and the message says what to do."""
 
+from pathlib import Path
+
 
 class EquisetError(Exception):
     """A fault that the user can mend. The message names the file or the key, and the remedy.
 
     Stages print it as a single line and exit with code 1; a traceback means a bug in equiset.
     """
+
+
+class DamagedError(EquisetError):
+    """A file or folder of the workflow's own is not what it wrote."""
+
+    def __init__(self, path: str | Path, what: str) -> None:
+        super().__init__(f"{path} {what}")
+        self.path = Path(path)

@@ -1,8 +1,9 @@
-"""Files that are either whole or absent, and what identifies them."""
+"""Files that are either whole or absent, what identifies them, and seals that tell a damaged one."""
 
 import errno
 import hashlib
 import json
+import mmap
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,8 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from equiset.errors import EquisetError
+from equiset.errors import DamagedError, EquisetError
 
+SEAL = "seal"
+"""The key under which a JSON, Parquet or safetensors file carries its seal."""
+BLANK_SEAL = f"equiset-sha256:{0:064d}"
+"""What stands there until `seal` puts the digest of the file in place of the zeros."""
 _NEARLY_NOTHING = 2**16  # bytes
 
 
@@ -72,11 +77,74 @@ def digest_json(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
-def write_json(path: str | Path, value: Any) -> None:
-    """Write `value` as readable JSON, atomically."""
+def seal(path: str | Path) -> None:
+    """Put the digest of a file, taken with a blank seal, into the seal."""
+    with open(path, "r+b") as file:
+        place, digest = _digest_without_seal(file.read())
+        if place is None:
+            raise ValueError(f"{path} has no place for a seal")
+        file.seek(place)
+        file.write(digest.encode())
+
+
+def check_seal(path: str | Path) -> None:
+    """Raise a `DamagedError` if a file is not what was sealed. One without a seal, made by others, passes."""
+    with open(path, "rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            raise DamagedError(path, "is empty")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            place, digest = _digest_without_seal(content)
+            if place is not None and content[place : place + len(digest)] != digest.encode():
+                raise DamagedError(path, "is damaged: its content does not match its seal")
+
+
+def _digest_without_seal(content: bytes | mmap.mmap) -> tuple[int | None, str]:
+    """Return where the digits of a seal begin, and what they should be."""
+    mark, digits = (part.encode() for part in (BLANK_SEAL[:-64], BLANK_SEAL[-64:]))
+    place = content.rfind(mark)
+    if place < 0:
+        return None, ""
+    place += len(mark)
+    sha256 = hashlib.sha256(content[:place])
+    sha256.update(digits)
+    sha256.update(content[place + len(digits) :])
+    return place, sha256.hexdigest()
+
+
+def seal_folder(folder: Path, about: str) -> None:
+    """Note the digests of all files of a folder in its file `about`."""
+    files = {path.name: digest(path) for path in sorted(folder.iterdir()) if path.name != about}
+    write_json(folder / about, {**read_json(folder / about), "files": files})
+
+
+def check_folder(folder: Path, about: str) -> dict[str, Any]:
+    """Return the content of a folder's file `about`, or raise a `DamagedError` if a file is not what it was."""
+    content = read_json(folder / about)
+    for name, expected in content.pop("files", {}).items():
+        if not (folder / name).is_file():
+            raise DamagedError(folder, f"is not complete: {name} is gone")
+        if digest(folder / name) != expected:
+            raise DamagedError(folder, f"is damaged: {name} does not match its digest")
+    return content
+
+
+def write_json(path: str | Path, value: dict[str, Any]) -> None:
+    """Write `value` as readable JSON, atomically and sealed."""
     with atomic_path(path) as partial:
-        partial.write_text(json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
+        text = json.dumps({**value, SEAL: BLANK_SEAL}, indent=2, sort_keys=True, allow_nan=False)
+        partial.write_text(text + "\n", encoding="utf-8")
+        seal(partial)
 
 
 def read_json(path: str | Path) -> Any:
-    return json.loads(Path(path).read_text())
+    """Return what `write_json` wrote; a damaged file is named."""
+    try:
+        check_seal(path)
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise EquisetError(f"{path} is not there. Run snakemake again: it makes what is missing") from None
+    except (OSError, ValueError) as error:
+        raise DamagedError(path, f"cannot be read: {error}") from None
+    if isinstance(value, dict):
+        value.pop(SEAL, None)
+    return value

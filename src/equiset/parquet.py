@@ -1,4 +1,4 @@
-"""Reads the workflow's own tables, and says in one line if a file is damaged or from a version to come."""
+"""The workflow's own tables: written with a seal, and read with one line if a file is damaged."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,16 +8,28 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from equiset.errors import EquisetError
+from equiset.errors import DamagedError, EquisetError
+from equiset.files import BLANK_SEAL, SEAL, atomic_path, check_seal, seal
+
+
+def write_parquet(path: Path, table: pd.DataFrame) -> None:
+    """Write a table without its index, atomically and sealed."""
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), SEAL: BLANK_SEAL})
+    with atomic_path(path) as partial:
+        pq.write_table(arrow, partial)
+        seal(partial)
 
 
 def read_parquet(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
     with _said_plainly(path):
+        check_seal(path)
         return pd.read_parquet(path, columns=columns)
 
 
 def read_arrow(path: Path, columns: list[str] | None = None) -> pa.Table:
     with _said_plainly(path):
+        check_seal(path)
         return pq.read_table(path, columns=columns)
 
 
@@ -30,7 +42,5 @@ def _said_plainly(path: Path) -> Iterator[None]:
     # pyarrow reports a damaged or an unknown form as one of these.
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise EquisetError(
-            f"{path} cannot be read: {reason}. It is damaged, or was written by a newer version of pyarrow (this is "
-            f"{pa.__version__}): remove it and run snakemake again"
-        ) from None
+        origin = f"It is damaged, or was written by a newer version of pyarrow (this is {pa.__version__})"
+        raise DamagedError(path, f"cannot be read: {reason}. {origin}") from None

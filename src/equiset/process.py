@@ -3,11 +3,13 @@
 import ctypes
 import logging
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from equiset.errors import EquisetError
+from equiset.errors import DamagedError, EquisetError
 from equiset.occupancy import begin_job
 
 # glibc's malloc.h
@@ -29,6 +31,20 @@ def keep_freed_memory() -> bool:
     return bool(mallopt(_M_MMAP_THRESHOLD, largest)) and bool(mallopt(_M_TRIM_THRESHOLD, never))
 
 
+def _put_aside(path: Path) -> str:
+    """Rename a damaged file, so that the next run makes it again, and return what is to be done."""
+    if "reference" in path.parts:  # published, and under version control
+        return "Get it again: git checkout"
+    aside = path.with_name(f"{path.name}.damaged")
+    try:
+        if aside.is_dir():
+            shutil.rmtree(aside)
+        os.replace(path, aside)
+    except OSError as error:
+        return f"Remove it ({error.strerror or error}) and run the same command again: it is made again"
+    return f"It was renamed to {aside.name}. Run the same command again: it is made again"
+
+
 def run_stage(main: Callable[[list[str] | None], None]) -> None:
     """Run `main` as a program: log lines to stderr, an `EquisetError` as one line and exit code 1.
 
@@ -43,6 +59,9 @@ def run_stage(main: Callable[[list[str] | None], None]) -> None:
     begin_job()
     try:
         main(None)
+    except DamagedError as error:
+        logging.error("%s. %s", error, _put_aside(error.path))
+        sys.exit(1)
     except EquisetError as error:
         logging.error("%s", error)
         sys.exit(1)

@@ -7,10 +7,10 @@ without the interruption.
 
 import hashlib
 import inspect
+import io
 import logging
 import math
 import os
-import pickle
 import sys
 import time
 from collections.abc import Iterator
@@ -21,14 +21,16 @@ from typing import Any, Protocol
 
 import pandas as pd
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from equiset import parallel
-from equiset.errors import EquisetError
+from equiset.errors import DamagedError, EquisetError
 from equiset.experiments.base import Optimizer, Training
-from equiset.files import atomic_path, digest_json
+from equiset.files import BLANK_SEAL, SEAL, atomic_path, check_seal, digest_json, seal
 
 Batch = Any
 Sums = dict[str, Any]
@@ -199,12 +201,23 @@ def _means(totals: Sums) -> dict[str, float]:
     return {name: float(value) / sets for name, value in totals.items()}
 
 
+def read_checkpoint(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
+    """Return what `_save` wrote; every byte counts."""
+    digest, content = (whole := path.read_bytes())[:32], memoryview(whole)[32:]
+    if hashlib.sha256(content).digest() != digest:
+        raise DamagedError(path, "is damaged: its content does not match its digest")
+    return torch.load(io.BytesIO(content), map_location=device, weights_only=True)
+
+
 def _save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
     if not parallel.is_first():
         return
-    with atomic_path(path) as partial:
-        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "progress": vars(progress)}
-        torch.save(state, partial)
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "progress": vars(progress)}
+    content = io.BytesIO()
+    torch.save(state, content)
+    with atomic_path(path) as partial, partial.open("wb") as file:
+        file.write(hashlib.sha256(content.getbuffer()).digest())
+        file.write(content.getbuffer())
 
 
 def _resume(
@@ -213,11 +226,11 @@ def _resume(
     if not path.exists():
         return Progress()
     try:
-        state = torch.load(path, map_location=device, weights_only=True)
-        progress = Progress(**state["progress"])
-    except (RuntimeError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
-        log.warning("cannot read the checkpoint %s (%s): starting anew", path, error)
+        state = read_checkpoint(path, device)
+    except DamagedError as error:
+        log.warning("%s: starting anew", error)
         return Progress()
+    progress = Progress(**state["progress"])
     if progress.epochs > epochs:
         log.info("the checkpoint is past epoch %d: starting anew", epochs)
         return Progress()
@@ -225,3 +238,23 @@ def _resume(
     optimizer.load_state_dict(state["optimizer"])
     log.info("going on after epoch %d from %s", progress.epochs, os.path.relpath(path))
     return progress
+
+
+def save_weights(model: nn.Module, path: Path) -> None:
+    """Write the weights of a network, atomically and sealed."""
+    weights = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}
+    with atomic_path(path) as partial:
+        save_file(weights, partial, metadata={SEAL: BLANK_SEAL})
+        seal(partial)
+
+
+def load_weights(model: nn.Module, path: Path) -> nn.Module:
+    """Give a network the weights of a file, and return it."""
+    try:
+        check_seal(path)
+        model.load_state_dict(load_file(path))
+    except FileNotFoundError:
+        raise EquisetError(f"{path} is not there. Run snakemake again: it makes what is missing") from None
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise DamagedError(path, f"does not hold the weights of this network: {str(error).splitlines()[0]}") from None
+    return model

@@ -9,7 +9,7 @@ from equiset.errors import EquisetError
 from equiset.nn import SetDropout
 from equiset.nn.shares import Share, draw, set_share
 from equiset.sets import PackedSets
-from equiset.training import train
+from equiset.training import read_checkpoint, train
 
 from . import two_processes
 from .two_processes import CASES, CPU, Packed, run, training
@@ -61,7 +61,7 @@ def test_a_process_that_dies_ends_the_job_and_leaves_the_checkpoint(results):
     *_, folder, death = results
     assert "process 1 of 2 was killed by signal 9" in death
     assert "last checkpoint" in death
-    assert torch.load(folder / "dying.pt", weights_only=True)["progress"]["epochs"] == 1
+    assert read_checkpoint(folder / "dying.pt")["progress"]["epochs"] == 1
     assert not list(folder.glob(".*"))
 
 

@@ -1,16 +1,19 @@
 """The loop: same bits after an interruption, no silent NaN, weights and checkpoints that can be trusted."""
 
+import hashlib
+import io
 import os
 import pickle
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 from torch import nn
 
-from equiset.errors import EquisetError
+from equiset.errors import DamagedError, EquisetError
 from equiset.experiments.base import Optimizer, Training
-from equiset.training import checkpoint_key, choose_device, fix_seeds, make_optimizer, step, train
+from equiset.training import checkpoint_key, choose_device, fix_seeds, make_optimizer, read_checkpoint, step, train
 
 CPU = torch.device("cpu")
 SPEC = {
@@ -119,7 +122,22 @@ def test_a_broken_checkpoint_is_said_and_not_used(tmp_path, content, caplog):
     (tmp_path / "a.pt").write_bytes(content)
     _, progress = train(Line(), training(epochs=1), 7, CPU, tmp_path / "a.pt")
     assert len(progress.metrics) == 1
-    assert "cannot read the checkpoint" in caplog.text
+    assert "a.pt is damaged" in caplog.text
+
+
+def test_no_cut_and_no_flipped_bit_of_a_checkpoint_is_used(tmp_path):
+    train(Line(), training(epochs=1), 7, CPU, tmp_path / "a.pt")
+    whole = (tmp_path / "a.pt").read_bytes()
+    rng = np.random.default_rng(0)
+    damaged = [whole[:cut] for cut in rng.integers(len(whole), size=150)]
+    for bit in rng.integers(8 * len(whole), size=600):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << (bit % 8)
+        damaged.append(bytes(flipped))
+    for content in damaged:
+        (tmp_path / "a.pt").write_bytes(content)
+        with pytest.raises(DamagedError, match=r"a\.pt is damaged"):
+            read_checkpoint(tmp_path / "a.pt")
 
 
 def test_a_checkpoint_never_runs_code(tmp_path):
@@ -127,15 +145,18 @@ def test_a_checkpoint_never_runs_code(tmp_path):
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "ran"),)
 
-    torch.save(Evil(), tmp_path / "a.pt")
-    train(Line(), training(epochs=1), 7, CPU, tmp_path / "a.pt")
+    content = io.BytesIO()
+    torch.save(Evil(), content)
+    (tmp_path / "a.pt").write_bytes(hashlib.sha256(content.getvalue()).digest() + content.getvalue())
+    with pytest.raises(pickle.UnpicklingError):
+        read_checkpoint(tmp_path / "a.pt")
     assert not (tmp_path / "ran").exists()
 
 
 def test_nan_stops_the_run_with_a_remedy_and_keeps_the_last_good_checkpoint(tmp_path):
     with pytest.raises(EquisetError, match=r"epoch 2: loss nan.*learning_rate"):
         train(Line(bad_batch=(2, 1)), training(), 7, CPU, tmp_path / "a.pt")
-    assert torch.load(tmp_path / "a.pt", weights_only=True)["progress"]["epochs"] == 1
+    assert read_checkpoint(tmp_path / "a.pt")["progress"]["epochs"] == 1
 
 
 def test_gradients_are_clipped(tmp_path):

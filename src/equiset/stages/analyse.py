@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from equiset.experiments import EXPERIMENTS, experiment_module
-from equiset.files import atomic_path
+from equiset.files import check_folder
+from equiset.parquet import write_parquet
 from equiset.process import keep_freed_memory, run_stage
 from equiset.results.runs import Material
 
@@ -26,9 +27,9 @@ def main(argv: list[str] | None = None) -> None:
     keep_freed_memory()
     torch.set_num_threads(arguments.threads)
     analyse = experiment_module(arguments.experiment, "analyses").ANALYSES[arguments.item]
+    check_folder(arguments.store, "store.json")
     table = analyse(Material(arguments.runs, arguments.store, {}), json.loads(arguments.settings))
-    with atomic_path(arguments.output) as partial:
-        table.to_parquet(partial, index=False)
+    write_parquet(arguments.output, table)
 
 
 if __name__ == "__main__":

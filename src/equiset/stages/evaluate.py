@@ -5,12 +5,12 @@ import logging
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
 
 from equiset.experiments import experiment_module
-from equiset.files import atomic_path, read_json
+from equiset.files import check_folder, read_json
+from equiset.parquet import write_parquet
 from equiset.process import keep_freed_memory, run_stage
-from equiset.training import arithmetic, choose_device
+from equiset.training import arithmetic, choose_device, load_weights
 
 log = logging.getLogger(__name__)
 
@@ -27,16 +27,17 @@ def main(argv: list[str] | None = None) -> None:
     keep_freed_memory()
     torch.set_num_threads(arguments.threads)
     spec = read_json(arguments.run / "run.json")["spec"]
+    for folder, about in ((arguments.store, "store.json"), (arguments.sets, "sets.json")):
+        check_folder(folder, about)
     settings_module = experiment_module(spec["experiment"], "settings")
     settings = settings_module.ExperimentSettings.variant_class().model_validate(spec["settings"])
     device = choose_device(spec["device"])
     task = experiment_module(spec["experiment"], "task").Task(settings, arguments.store, arguments.sets, device)
     model = task.build_model().to(device).eval()
-    model.load_state_dict(load_file(arguments.run / "weights.safetensors", device=str(device)))
+    load_weights(model, arguments.run / "weights.safetensors")
     with arithmetic(settings.training.precision, device):
         predictions = task.predict(model)
-    with atomic_path(arguments.output) as partial:
-        predictions.to_parquet(partial, index=False)
+    write_parquet(arguments.output, predictions)
     log.info("%d predictions in %s", len(predictions), arguments.output)
 
 

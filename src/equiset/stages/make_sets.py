@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from equiset.experiments import experiment_module
-from equiset.files import atomic_path
+from equiset.files import atomic_path, check_folder, seal_folder
 from equiset.process import run_stage
 
 
@@ -18,8 +18,10 @@ def main(argv: list[str] | None = None) -> None:
     spec = arguments.spec
     experiment = experiment_module(spec["experiment"], "settings").ExperimentSettings
     settings = experiment.sets_class().model_validate(spec["settings"])
+    check_folder(arguments.store, "store.json")
     with atomic_path(arguments.output) as folder:
         experiment_module(spec["experiment"], "sets").make_sets(settings, spec["seed"], arguments.store, folder)
+        seal_folder(folder, "sets.json")
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ from pathlib import Path
 import torch
 
 from equiset import provenance
-from equiset.files import atomic_path, write_json
+from equiset.files import write_json
 from equiset.laws.measurements import MEASUREMENTS
 from equiset.laws.settings import Laws
+from equiset.parquet import write_parquet
 from equiset.process import keep_freed_memory, run_stage
 from equiset.settings import validate
 
@@ -34,8 +35,7 @@ def main(argv: list[str] | None = None) -> None:
     for name, measure in MEASUREMENTS.items():
         started = time.process_time()
         table = measure(getattr(settings, name))
-        with atomic_path(arguments.output / f"{name}.parquet") as partial:
-            table.to_parquet(partial, index=False)
+        write_parquet(arguments.output / f"{name}.parquet", table)
         seconds[name] = round(time.process_time() - started, 3)
         log.info("%s: %d rows, %.1f s of processor time", name, len(table), seconds[name])
     write_json(

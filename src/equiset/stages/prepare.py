@@ -5,7 +5,7 @@ from pathlib import Path
 
 from equiset.data import read_spec
 from equiset.errors import EquisetError
-from equiset.files import atomic_path, read_json
+from equiset.files import atomic_path, read_json, seal_folder
 from equiset.process import run_stage
 
 
@@ -17,13 +17,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=1, help="processes or threads; never changes the result")
     args = parser.parse_args(argv)
     module, settings = read_spec(args.spec)
-    try:
-        manifest = read_json(args.manifest)
-    except (OSError, ValueError) as error:
-        raise EquisetError(f"{args.manifest} is not a manifest that can be read: {error}") from None
+    manifest = read_json(args.manifest)
     try:
         with atomic_path(args.output) as folder:
             module.prepare(manifest, folder, settings, args.threads)
+            seal_folder(folder, "store.json")
     except OSError as error:  # no space, no permission
         raise EquisetError(f"the arrays cannot be stored: {error}") from error
 

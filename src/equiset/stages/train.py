@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from safetensors.torch import save_file
 
 from equiset import parallel, provenance
 from equiset.experiments import experiment_module
-from equiset.files import atomic_path, digest_json, read_json, write_json
+from equiset.files import check_folder, digest_json, write_json
+from equiset.parquet import write_parquet
 from equiset.process import keep_freed_memory, run_stage
-from equiset.training import checkpoint_key, choose_device, train
+from equiset.training import checkpoint_key, choose_device, save_weights, train
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,8 @@ def _train(arguments: argparse.Namespace, device: torch.device) -> None:
     torch.set_num_threads(max(1, arguments.threads // parallel.processes()))
     settings_module = experiment_module(spec["experiment"], "settings")
     settings = settings_module.ExperimentSettings.variant_class().model_validate(spec["settings"])
-    sets = read_json(arguments.sets / "sets.json")
+    check_folder(arguments.store, "store.json")
+    sets = check_folder(arguments.sets, "sets.json")
     task = experiment_module(spec["experiment"], "task").Task(settings, arguments.store, arguments.sets, device)
     key = checkpoint_key({**spec, "device": device.type}, sets)
     log.info(
@@ -61,11 +62,8 @@ def _train(arguments: argparse.Namespace, device: torch.device) -> None:
         return
 
     output = arguments.output
-    weights = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}
-    with atomic_path(output / "weights.safetensors") as partial:
-        save_file(weights, partial)
-    with atomic_path(output / "metrics.parquet") as partial:
-        pd.DataFrame(progress.metrics).to_parquet(partial, index=False)
+    save_weights(model, output / "weights.safetensors")
+    write_parquet(output / "metrics.parquet", pd.DataFrame(progress.metrics))
     write_json(
         output / "run.json",
         {

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from equiset.experiments.point_clouds.networks import CloudNet
@@ -16,7 +15,7 @@ from equiset.experiments.point_clouds.task import Clouds
 from equiset.nn import SetLayer
 from equiset.parquet import read_parquet
 from equiset.results.runs import Material, Run
-from equiset.training import choose_device, fix_seeds
+from equiset.training import choose_device, fix_seeds, load_weights
 
 _UNITS_AT_ONCE = 64
 
@@ -24,8 +23,7 @@ _UNITS_AT_ONCE = 64
 def load(run: Run, device: torch.device) -> CloudNet:
     """Return a trained network, ready to be evaluated."""
     model = CloudNet(CloudVariant.model_validate(run.settings), run.info["sets"]["classes"]).to(device).eval()
-    model.load_state_dict(load_file(run.folder / "weights.safetensors", device=str(device)))
-    return model
+    return load_weights(model, run.folder / "weights.safetensors")
 
 
 def robustness(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
