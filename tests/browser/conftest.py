@@ -11,6 +11,7 @@ import urllib.request
 
 import pytest
 
+from equiset.files import seal
 from equiset.stages import track
 
 from ..report_folder import write_results
@@ -45,6 +46,7 @@ def mlflow_server(browser, results):
         track.main([*arguments, "--shown", *figures])
     text = (run / "run.json").read_text()
     (run / "run.json").write_text(text.replace("A processor", "Another processor"))
+    seal(run / "run.json")
     track.main(arguments)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -9,6 +9,7 @@ from docutils.core import publish_parts
 
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
+from equiset.files import seal
 from equiset.results.report import duration, size
 from equiset.results.tables import ShownTable
 from equiset.stages import report
@@ -39,6 +40,8 @@ def replace(path, old, new):
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
+    if path.suffix == ".json":
+        seal(path)
 
 
 @pytest.mark.parametrize(
