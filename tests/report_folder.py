@@ -24,7 +24,8 @@ CLAIM = {
     "verdict": "not tested",
     "reason": "stand-in data",
     "data": "stand-in for MNIST",
-    "real_data": "False",
+    "data_kind": "stand-in",
+    "data_share": "0.0",
     "scale": "demo",
     "seeds": "2",
 }
@@ -55,23 +56,23 @@ def write_claims(results: Path, claims: list[dict[str, str]]) -> None:
 
 def _write_experiment(results: Path, experiment: str) -> None:
     chapter, dataset = chapter_of(experiment), DATASETS[experiment]
-    real = experiment == "mnist_sums"
-    description = "MNIST" if real else f"stand-in for {dataset}"
+    kind = "whole" if experiment == "mnist_sums" else "stand-in"
+    description = "MNIST" if kind == "whole" else f"stand-in for {dataset}"
     folder = results / experiment
     shown = pd.DataFrame(
         {"Model": ["set layer", "MVCNN (quoted)"], "Accuracy (%)": ["61.7 ± 0.3", "—"], "Paper": [80, 90]}
     )
     for name in chapter.tables:
         table = Table(shown, shown, f"Caption of {name}.", ("A note.", f"Measured on {description}."))
-        for kind in ("csv", "md", "tex"):
-            table.write(folder / "tables" / f"{name}.{kind}")
+        for ending in ("csv", "md", "tex"):
+            table.write(folder / "tables" / f"{name}.{ending}")
     for name in chapter.figures:
-        for kind in ("png", "pdf"):
-            path = folder / "figures" / f"{name}.{kind}"
+        for ending in ("png", "pdf"):
+            path = folder / "figures" / f"{name}.{ending}"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(PIXEL)
     run = folder / "runs" / "one" / "seed0"
-    write_run(run, experiment, dataset, real, description)
+    write_run(run, experiment, dataset, kind, description)
     write_json(
         folder / "tracked.json",
         {"uri": "sqlite:///results/mlflow.db", "sent": {str(run): "a1b2c3d4e5f6" * 2}, "pending": [], "fault": None},
@@ -80,18 +81,19 @@ def _write_experiment(results: Path, experiment: str) -> None:
         results / "data" / dataset / "manifest.json",
         {
             "dataset": dataset,
-            "source": "download" if real else "twin",
-            "real": real,
-            "description": description,
+            "source": "download" if kind == "whole" else "twin",
             "files": {
                 "all": {"path": "x/all.gz", "bytes": 1234, "sha256": "f" * 64, "origin": "https://there.example/"}
             },
         },
     )
-    write_json(results / "data" / dataset / "store" / "store.json", {"digest": "5" * 64})
+    write_json(
+        results / "data" / dataset / "store" / "store.json",
+        {"kind": kind, "description": description, "digest": "5" * 64},
+    )
 
 
-def write_run(folder: Path, experiment: str, dataset: str, real: bool, description: str, epochs: int = 3) -> None:
+def write_run(folder: Path, experiment: str, dataset: str, kind: str, description: str, epochs: int = 3) -> None:
     """Write a run's metrics and its run.json."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = {
@@ -100,7 +102,8 @@ def write_run(folder: Path, experiment: str, dataset: str, real: bool, descripti
         "training": {"epochs": epochs, "optimizer": {"learning_rate": 0.1}},
     }
     spec = {"experiment": experiment, "variant": "one", "seed": 0, "scale": "demo", "settings": settings}
-    sets = {"dataset": dataset, "source": "download" if real else "twin", "real": real, "data": description}
+    about = {"kind": kind, "share": float(kind == "whole"), "data": description}
+    sets = {"dataset": dataset, "source": "download" if kind == "whole" else "twin", **about}
     write_json(
         folder / "run.json",
         {

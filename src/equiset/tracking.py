@@ -25,7 +25,7 @@ from mlflow.exceptions import MlflowException
 from equiset.files import atomic_path, digest
 from equiset.results.notes import run_note, superseded_note
 from equiset.results.palette import BLACK, GREY, MODELS
-from equiset.results.runs import Run, kind_of_data
+from equiset.results.runs import Run
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,8 @@ class Tracker:
             "equiset.seed": str(run.seed),
             "equiset.spec_hash": info["spec_hash"],
             "equiset.run_digest": content,
-            "equiset.data": kind_of_data(info["sets"]),
+            "equiset.data_kind": info["sets"]["kind"],
+            "equiset.data_share": f"{info['sets']['share']:.4f}",
             "equiset.git_commit": info["git_commit"] or "unknown",
             _NOTE: run_note(run),
             _COLOUR: MODELS.get(spec["settings"]["model"], BLACK),

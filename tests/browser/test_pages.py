@@ -79,7 +79,7 @@ def test_a_run_of_mlflow_opens_with_its_data_and_command_and_draws_charts(browse
     experiment, runs = experiment_of(mlflow_server, "mnist_sums")
     address = f"{mlflow_server}/#/experiments/{experiment}/runs/{runs['one/seed0']}"
     page = browser.open(address)
-    page.wait_for_text("real data: MNIST")
+    page.wait_for_text("the paper's data, whole: MNIST")
     page.wait_for_text("snakemake --cores all --force -- ")
     page.wait_for_text("validation_accuracy")
     keep(page, "mlflow-run")

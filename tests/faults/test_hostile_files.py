@@ -73,8 +73,8 @@ def test_a_bad_image_in_the_archive_is_left_out_and_named(tmp_path):
     content[local + 30 + 10 : local + 30 + 20] = b"\xff" * 10  # damaged
     (tmp_path / "images.zip").write_bytes(content)
     source = ImageSource(tmp_path / "images.zip")
-    path, faults = convert(source, [*names, "000007.jpg"], tmp_path / "work")
-    assert sorted(faults) == [names[1], names[2], names[3], names[5], "000007.jpg"]
+    path, found = convert(source, [*names, "000007.jpg"], tmp_path / "work")
+    assert sorted(found.faults) == [names[1], names[2], names[3], names[5], "000007.jpg"]
     images = np.load(path)
     assert (images[0] == images[4]).all()
     assert images[0].any()

@@ -10,12 +10,10 @@ DATA = {"mnist_sums": "MNIST", "point_clouds": "ModelNet40", "outlier_faces": "C
 SIZES = {"members": 6, "train": 10000, "validation": 10000}
 
 
-def write_run(
-    folder, experiment, variant, predictions, seed=0, scale="paper", real=True, source="download", curve=None, **sets
-):
+def write_run(folder, experiment, variant, predictions, seed=0, scale="paper", kind="whole", curve=None, **sets):
     run = folder / experiment / variant / f"seed{seed}"
     run.mkdir(parents=True)
-    about = {"real": real, "source": source, "data": DATA[experiment], "digest": f"seed{seed}", **sets}
+    about = {"kind": kind, "share": float(kind == "whole"), "data": DATA[experiment], "digest": f"seed{seed}", **sets}
     spec = {"experiment": experiment, "variant": variant, "seed": seed, "scale": scale, "settings": {}}
     write_json(run / "run.json", {"spec": spec, "sets": about})
     predictions.to_parquet(run / "predictions.parquet", index=False)

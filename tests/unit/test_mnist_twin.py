@@ -14,7 +14,7 @@ def test_twin_fills_the_same_files(tmp_path):
     assert {role: Path(entry["path"]).name for role, entry in manifest["files"].items()} == {
         role: known.name for role, known in FILES.items()
     }
-    assert manifest["real"] is False
+    assert (manifest["kind"], manifest["share"]) == ("stand-in", 0.0)
     assert "stand-in" in manifest["description"]
     prepare(manifest, tmp_path / "out")
     assert np.load(tmp_path / "out" / "images.npy").shape == (80, 28, 28)

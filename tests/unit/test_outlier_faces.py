@@ -45,7 +45,8 @@ def variant(**changes) -> FaceVariant:
 def write_store(annotations: Annotations, folder: Path, images: bool = False) -> Path:
     folder.mkdir()
     _write_faces(annotations, np.arange(len(annotations.files)), folder / "faces.parquet")
-    about = {"dataset": "celeba", "source": "twin", "real": False, "description": "a test", "digest": "0"}
+    about = {"dataset": "celeba", "source": "twin", "kind": "stand-in", "share": 0.0, "digest": "0"}
+    about["description"] = "a test"
     write_json(folder / "store.json", about | {"attributes": list(annotations.names)})
     if images:
         shape = (len(annotations.files), 64, 64, 3)

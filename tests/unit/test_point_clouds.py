@@ -46,7 +46,8 @@ def test_sets_say_which_meshes_are_for_what(store, tmp_path):
     table = pd.read_parquet(tmp_path / "sets" / "sets.parquet")
     assert table["split"].value_counts().to_dict() == {"test": 40, "train": 30, "validation": 10}
     about = read_json(tmp_path / "sets" / "sets.json")
-    assert (about["classes"], about["particles"], about["real"], about["skipped"]) == (40, 64, False, 0)
+    assert (about["classes"], about["particles"], about["skipped"]) == (40, 64, 0)
+    assert (about["kind"], about["share"]) == ("stand-in", 0.0)
     assert about["meshes"] == {"train": 30, "validation": 10, "test": 40}
     meshes = pd.read_parquet(store / "meshes.parquet")
     assert (table["label"] == meshes["label"]).all()

@@ -19,7 +19,7 @@ def results(tmp_path):
     info = {
         "git_commit": "0123456789abcdef",
         "spec": {"variant": "IV-N3", "seed": 0, "scale": "paper", "settings": {}},
-        "sets": {"real": True, "data": "MNIST"},
+        "sets": {"kind": "whole", "share": 1.0, "data": "MNIST"},
         "epoch_seconds": [3600.0, 1800.0],
         "versions": {"torch": "2.0"},
         "machine": {"processor": "a CPU", "cores": 2},
@@ -59,7 +59,7 @@ def test_small_files_are_published_and_weights_are_not(results):
     }
     page = (folder / "README.md").read_text()
     for words in (
-        "real data: MNIST",
+        "the paper's data, whole: MNIST",
         "0123456789ab",
         "1.5 hours",
         "content of tables/accuracy.md",

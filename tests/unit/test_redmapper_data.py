@@ -102,8 +102,9 @@ def test_tables_made_by_other_hands(tmp_path, ending):
     spectra = ~np.isnan(np.load(out / "z_spec.npy"))
     assert clusters["SPECTROSCOPIC"].to_pylist() == [int(part.sum()) for part in np.split(spectra, offsets[1:-1])]
     store = read_json(out / "store.json")
-    assert (store["real"], store["clusters"], store["members"], store["spectroscopic"]) == (False, 4, 11, 5)
-    assert "user data" in store["description"]
+    assert (store["clusters"], store["members"], store["spectroscopic"]) == (4, 11, 5)
+    assert (store["kind"], store["share"]) == ("own", 0.0)
+    assert "own data" in store["description"]
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)
@@ -295,7 +296,7 @@ def test_download_records_its_checksums(web, tmp_path, monkeypatch):
     monkeypatch.setattr(redmapper, "MEMBERS", 11)
     settings = RedmapperSettings(mirrors=[web.url("/gone"), serve(web, tmp_path / "served")])
     manifest = fetch(settings, tmp_path / "cache")
-    assert manifest["real"]
+    assert (manifest["kind"], manifest["share"]) == ("whole", 1.0)
     assert manifest["files"]["members"]["origin"].startswith(web.url("/v6.3/"))
     asked = len(web.requests)
     assert fetch(settings, tmp_path / "cache") == manifest

@@ -98,10 +98,10 @@ def test_same_seed_same_bytes_and_never_taken_for_real(tmp_path):
     manifests = [fetch(settings, tmp_path / name) for name in ("one", "two")]
     sums = [{role: entry["sha256"] for role, entry in manifest["files"].items()} for manifest in manifests]
     assert sums[0] == sums[1]
-    assert not manifests[0]["real"]
+    assert (manifests[0]["kind"], manifests[0]["share"]) == ("stand-in", 0.0)
     assert "simulated" in manifests[0]["description"]
     again = RedmapperSettings(source="folder", folder=str(tmp_path / "one" / "redmapper-twin-30-3"))
-    assert not fetch(again, tmp_path)["real"]
+    assert fetch(again, tmp_path)["kind"] == "stand-in"
 
 
 def test_plain_and_compressed_files_hold_the_same(tmp_path):

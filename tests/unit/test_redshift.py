@@ -52,7 +52,14 @@ def store(tmp_path):
     centres = list(rng.random((20, 5)).astype(np.float32))
     table = {"ID": np.arange(20) * 2, "P_CEN": centres, "Z_LAMBDA": rng.random(20).astype(np.float32)}
     pq.write_table(pa.table(table), folder / "clusters.parquet")
-    about = {"dataset": "redmapper", "source": "folder", "real": False, "description": "noise", "digest": "0" * 64}
+    about = {
+        "dataset": "redmapper",
+        "source": "folder",
+        "kind": "own",
+        "share": 0.0,
+        "description": "noise",
+        "digest": "0" * 64,
+    }
     write_json(folder / "store.json", about | {"features": list(FEATURES)})
     return folder
 

@@ -25,7 +25,7 @@ def leave_run(folder, variant, seed, model, error, rows=40, holdout=0):
                 "scale": "demo",
                 "settings": settings | {"training": {"epochs": 3}},
             },
-            "sets": {"real": False, "data": "made up", "seed": seed, "train_members": 90}
+            "sets": {"kind": "stand-in", "share": 0.0, "data": "made up", "seed": seed, "train_members": 90}
             | {"removed_members": 4, "removed_for_holdout": 6, "holdout_clusters": holdout},
             "parameters": 1234,
             "epoch_seconds": [30, 30, 60],

@@ -135,19 +135,13 @@ def test_the_page_can_be_read_aloud(results):
 
 def test_the_data_are_named_loudly(results):
     page = page_of(results)
-    assert '<p class="data real"><strong>real data</strong>: MNIST.' in page
+    assert '<p class="data whole"><strong>the paper&#39;s data, whole</strong>: MNIST.' in page
     assert '<p class="data stand-in"><strong>STAND-IN data</strong>: stand-in for modelnet40.' in page
     assert "They reproduce nothing of the paper." in page
-    sets = {
-        "dataset": "mnist",
-        "source": "folder",
-        "real": False,
-        "data": "user data",
-        "digest": "",
-        "store_digest": "",
-    }
-    change(results / "mnist_sums/runs/one/seed0/run.json", sets=sets)
-    assert "data of the USER&#39;S OWN" in page_of(results)
+    sets = {"dataset": "mnist", "source": "folder", "data": "some images", "digest": "", "store_digest": ""}
+    for kind, words in (("own", "OWN data, not the paper&#39;s"), ("part", "the paper&#39;s data, in PART")):
+        change(results / "mnist_sums/runs/one/seed0/run.json", sets=sets | {"kind": kind, "share": 0.0})
+        assert f'<p class="data {kind}"><strong>{words}</strong>: some images.' in page_of(results)
 
 
 def test_verdicts_are_counted_and_told_apart(results):

@@ -11,7 +11,7 @@ from equiset.results.tables import Table
 from equiset.stages import show
 
 
-def write_run(folder, variant="IV-N6", seed=0, last=0.5, best=0.75, model="IV", real=True, dropout=0.2, **sets):
+def write_run(folder, variant="IV-N6", seed=0, last=0.5, best=0.75, model="IV", kind="whole", dropout=0.2, **sets):
     run = folder / variant / f"seed{seed}"
     run.mkdir(parents=True)
     settings = {"model": model, "set_pool": "sum", "dropout": dropout, "training": {"epochs": 3}}
@@ -19,7 +19,13 @@ def write_run(folder, variant="IV-N6", seed=0, last=0.5, best=0.75, model="IV", 
         run / "run.json",
         {
             "spec": {"variant": variant, "seed": seed, "scale": "demo", "settings": settings},
-            "sets": {"members": int(variant.split("N")[1][0]), "real": real, "data": "MNIST", **sets},
+            "sets": {
+                "members": int(variant.split("N")[1][0]),
+                "kind": kind,
+                "share": float(kind == "whole"),
+                "data": "MNIST",
+                **sets,
+            },
             "parameters": 12345,
             "epoch_seconds": [60, 60, 60],
         },
@@ -67,26 +73,20 @@ def test_a_changed_file_changes_the_table(tmp_path):
     assert "43.2" in (tmp_path / "after.md").read_text()
 
 
-@pytest.mark.parametrize(("real", "words"), [(True, "real data: MNIST"), (False, "STAND-IN data: MNIST")])
-def test_every_table_names_its_data_scale_and_seeds(tmp_path, real, words):
-    notes = " ".join(SHOWN["accuracy"](material(write_run(tmp_path, real=real))).notes)
-    assert words in notes
-    assert "Scale: demo. Seeds: 0." in notes
-
-
 @pytest.mark.parametrize(
-    ("data", "real", "words"),
+    ("kind", "share", "data", "words"),
     [
-        ("user data in the layout of MNIST", False, "data of the USER'S OWN, not the paper's: user data"),
-        ("MNIST", True, "real data: MNIST"),
-        ("stand-in for MNIST", False, "STAND-IN data: stand-in for MNIST"),
+        ("whole", 1.0, "MNIST", "the paper's data, whole: MNIST."),
+        ("part", 0.5, "MNIST, 35,000 of 70,000 images", "the paper's data, in PART: MNIST, 35,000 of 70,000 images."),
+        ("own", 0.0, "own data in the layout of MNIST", "OWN data, not the paper's: own data"),
+        ("stand-in", 0.0, "stand-in for MNIST", "STAND-IN data: stand-in for MNIST."),
     ],
 )
-def test_files_in_a_folder_are_named_for_what_they_are(tmp_path, data, real, words):
-    run = write_run(tmp_path, real=real, source="folder", data=data)
-    table = SHOWN["accuracy"](material(run))
-    assert words in table.notes[-1]
-    assert table.numbers["real_data"].item() is real
+def test_every_table_names_its_data_scale_and_seeds(tmp_path, kind, share, data, words):
+    table = SHOWN["accuracy"](material(write_run(tmp_path, kind=kind, share=share, data=data)))
+    assert f"Measured on {words}" in table.notes[-1]
+    assert "Scale: demo. Seeds: 0." in table.notes[-1]
+    assert table.numbers[["data_kind", "data_share"]].iloc[0].tolist() == [kind, share]
 
 
 def test_no_table_holds_a_time(tmp_path):

@@ -32,7 +32,7 @@ def uri(empty_database, tmp_path):
     return f"sqlite:///{tmp_path / 'mlflow.db'}"
 
 
-def write_run(folder, seed=0, accuracy=0.5, epochs=3):
+def write_run(folder, seed=0, accuracy=0.5, epochs=3, **sets):
     run = folder / "IV-N3" / f"seed{seed}"
     run.mkdir(parents=True, exist_ok=True)
     write_json(
@@ -48,10 +48,12 @@ def write_run(folder, seed=0, accuracy=0.5, epochs=3):
             "sets": {
                 "dataset": "mnist",
                 "source": "download",
-                "real": True,
+                "kind": "whole",
+                "share": 1.0,
                 "data": "MNIST",
                 "store_digest": "s" * 64,
                 "digest": "d" * 64,
+                **sets,
             },
             "parameters": 10,
             "threads": 1,
@@ -77,7 +79,8 @@ def test_a_run_arrives_whole(uri, tmp_path):
     assert run.data.params["training.optimizer.learning_rate"] == "0.1"
     assert run.data.tags["equiset.git_commit"] == "c0ffee"
     assert run.data.tags["equiset.spec_hash"] == "abc"
-    assert run.data.tags["equiset.data"] == "real"
+    assert run.data.tags["equiset.data_kind"] == "whole"
+    assert run.data.tags["equiset.data_share"] == "1.0000"
     assert run.inputs.dataset_inputs[0].dataset.digest == "d" * 36
     history = tracker.client.get_metric_history(run_id, "validation_accuracy")
     assert sorted(metric.step for metric in history) == list(range(1, 1501))
@@ -106,7 +109,7 @@ def test_a_run_says_what_it_was_made_of_and_how_to_repeat_it(uri, tmp_path, monk
     run = Run(write_run(Path("results/demo/mnist_sums/runs")))
     tracker = open_experiment(uri, "mnist_sums")
     note = tracker.client.get_run(tracker.send_run(run)).data.tags["mlflow.note.content"]
-    assert "**real data: MNIST.**" in note
+    assert "**the paper's data, whole: MNIST.**" in note
     assert "s" * 64 in note
     assert "d" * 64 in note
     assert "git checkout c0ffee" in note
@@ -115,6 +118,21 @@ def test_a_run_says_what_it_was_made_of_and_how_to_repeat_it(uri, tmp_path, monk
     words = shlex.split(command)
     assert json.loads(words[words.index("--spec") + 1]) == run.info["spec"]
     assert words[words.index("--store") + 1] == "results/demo/data/mnist/store"
+
+
+def test_every_kind_of_data_is_named_in_tags_and_note(uri, tmp_path):
+    tracker = open_experiment(uri, "mnist_sums")
+    kinds = {
+        "whole": (1.0, "**the paper's data, whole: MNIST.**"),
+        "part": (0.25, "**the paper's data, in PART: MNIST.** The other items are absent"),
+        "own": (0.0, "**OWN data, not the paper's: MNIST.** These numbers are not comparable"),
+        "stand-in": (0.0, "**STAND-IN data: MNIST.** These numbers show that the code works."),
+    }
+    for seed, (kind, (share, words)) in enumerate(kinds.items()):
+        run = Run(write_run(tmp_path, seed=seed, kind=kind, share=share))
+        tags = tracker.client.get_run(tracker.send_run(run)).data.tags
+        assert (tags["equiset.data_kind"], float(tags["equiset.data_share"])) == (kind, share)
+        assert words in tags["mlflow.note.content"]
 
 
 def test_an_experiment_says_what_it_is(uri, tmp_path):
@@ -130,7 +148,7 @@ def test_a_run_that_was_sent_without_a_description_gets_one(uri, tmp_path):
     sent = tracker.send_run(run)
     tracker.client.set_tag(sent, "mlflow.note.content", "")
     assert tracker.send_run(run) == sent
-    assert "real data: MNIST" in tracker.client.get_run(sent).data.tags["mlflow.note.content"]
+    assert "the paper's data, whole: MNIST" in tracker.client.get_run(sent).data.tags["mlflow.note.content"]
 
 
 def test_a_new_result_leaves_the_runs_of_others_alone(uri, tmp_path, monkeypatch):

@@ -45,7 +45,7 @@ def test_the_tables_have_the_rows_of_the_config(finished):
     folder = finished.folder / "results" / "smoke"
     sums = pd.read_csv(folder / "mnist_sums" / "tables" / "accuracy.csv")
     assert list(sums["variant"]) == ["IV-N3", "I-N6"]
-    assert not sums["real_data"].any()
+    assert set(sums["data_kind"]) == {"stand-in"}
     clouds = pd.read_csv(folder / "point_clouds" / "tables" / "table1.csv")
     assert list(clouds["variant"]) == ["set-1000", "graph-1000"]
     text = (folder / "point_clouds" / "tables" / "table1.md").read_text()
@@ -98,7 +98,7 @@ def test_a_run_leaves_metrics_predictions_weights_and_its_story(finished):
     assert info["spec"]["settings"]["model"] == "IV"
     assert info["spec_hash"] == digest_json(info["spec"])
     assert info["threads"] == 1
-    assert info["sets"]["real"] is False
+    assert info["sets"]["kind"] == "stand-in"
     assert len(info["epoch_seconds"]) == 2
     assert {"torch", "python", "equiset"} <= set(info["versions"])
     assert info["peak_memory_mb"] > 10

@@ -5,11 +5,12 @@ Each is a module with three names:
 `SETTINGS`
     its class of settings, a `equiset.settings.Settings`, found under `datasets.<name>` in the configuration;
 `fetch(settings, cache) -> manifest`
-    brings or finds the raw files and says in a dictionary what they are: `dataset`, `source`, `real` (whether these
-    are the data of the paper), `description`, and `files` with path, bytes, sha256 and origin by role. `cache`
-    is a folder that lasts from run to run;
+    brings or finds the raw files and says in a dictionary what they are: `dataset`, `source`, `kind` (whose data
+    these are: see `equiset.data.source.Kind`), `share` (of the paper's items), `description`, and `files` with path,
+    bytes, sha256 and origin by role. `cache` is a folder that lasts from run to run;
 `prepare(manifest, folder, settings, threads)`
-    checks the raw files against the manifest and writes arrays and `store.json` into `folder`.
+    checks the raw files against the manifest and writes arrays and `store.json` into `folder`. The store repeats what
+    the manifest says of the data; where only reading the items can tell, `kind` and `share` are settled here.
 """
 
 import json

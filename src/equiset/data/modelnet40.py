@@ -105,7 +105,8 @@ def fetch(settings: ModelNetSettings, cache: Path) -> dict[str, Any]:
     return {
         "dataset": "modelnet40",
         "source": settings.source,
-        "real": real,
+        "kind": "whole" if real else "stand-in" if "stand-in" in description else "own",
+        "share": float(real),
         "description": description,
         "root": str(root),
         "meshes": meshes,
@@ -121,7 +122,7 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: ModelNetSettings, 
     try:
         if manifest["dataset"] != "modelnet40":
             raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of modelnet40. {remedy}")
-        about = {key: manifest[key] for key in ("dataset", "source", "real", "description")}
+        about = {key: manifest[key] for key in ("dataset", "source", "kind", "share", "description")}
         root, meshes = Path(manifest["root"]), manifest["meshes"]
         sizes = {mesh["file"]: mesh["bytes"] for mesh in meshes}
     except (KeyError, TypeError) as error:

@@ -15,7 +15,7 @@ from equiset.data.catalogue import FEATURES, MEMBER_COLUMNS, convert_members, re
 from equiset.data.download import download
 from equiset.data.fits import open_table
 from equiset.data.partial import origin_of
-from equiset.data.source import Address, SourceSettings, Space
+from equiset.data.source import ABOUT, Address, Kind, SourceSettings, Space
 from equiset.errors import EquisetError
 from equiset.files import digest, read_json, write_json
 from equiset.settings import Settings
@@ -64,21 +64,25 @@ SETTINGS = RedmapperSettings
 
 def fetch(settings: RedmapperSettings, cache: Path) -> dict[str, Any]:
     """Bring, find or make the two FITS files, and return the manifest that names them."""
+    kind: Kind
     if settings.source == "download":
         paths = _download(settings, cache / "v6.3")
         origins = {role: origin_of(path) for role, path in paths.items()}
-        real, description = True, "redMaPPer SDSS DR8 v6.3"
+        kind, description = "whole", "redMaPPer SDSS DR8 v6.3"
     elif settings.source == "folder":
         paths = _find(Path(settings.folder).expanduser())
         origins = {role: str(path.parent) for role, path in paths.items()}
-        real = _difference(paths) is None
-        description = "redMaPPer SDSS DR8 v6.3" if real else "user data in the layout of redMaPPer"
-        if not real:
-            log.warning("%s: %s; results on them are not the paper's", settings.folder, _difference(paths))
+        kind, description = "whole", "redMaPPer SDSS DR8 v6.3"
+        if difference := _difference(paths):
+            kind, description = "own", "own data in the layout of redMaPPer"
+            if _is_stand_in(paths["catalogue"]):
+                kind, description = "stand-in", "stand-in for redMaPPer: a simulated catalogue"
+            log.warning("%s: %s; results on them are not the paper's", settings.folder, difference)
     else:
         paths = _make_twin(settings.twin, cache)
         origins = dict.fromkeys(paths, "twin")
-        real, description = False, f"simulated catalogue of {settings.twin.clusters:,} clusters in redMaPPer's layout"
+        clusters = f"{settings.twin.clusters:,} clusters"
+        kind, description = "stand-in", f"stand-in for redMaPPer: a simulated catalogue of {clusters}"
     files = {
         role: {"path": str(path), "bytes": path.stat().st_size, "sha256": digest(path), "origin": origins[role]}
         for role, path in paths.items()
@@ -86,7 +90,8 @@ def fetch(settings: RedmapperSettings, cache: Path) -> dict[str, Any]:
     return {
         "dataset": "redmapper",
         "source": settings.source,
-        "real": real,
+        "kind": kind,
+        "share": float(kind == "whole"),
         "description": description,
         "files": files,
     }
@@ -190,17 +195,22 @@ def _find(folder: Path) -> dict[str, Path]:
 
 def _difference(paths: dict[str, Path]) -> str | None:
     """Say in what the files differ from version 6.3 of the real catalogue, as far as their headers show it."""
+    if _is_stand_in(paths["catalogue"]):
+        return "these files are simulated"
     with open_table(paths["catalogue"]) as table:
-        clusters, origin = table.rows, table.header.get("ORIGIN")
+        clusters = table.rows
     with open_table(paths["members"]) as table:
         members, columns = table.rows, set(table.columns)
-    if origin is not None and "stand-in" in str(origin):
-        return "these files are simulated"
     if (clusters, members) != (CLUSTERS, MEMBERS):
         return f"these files hold {clusters} clusters and {members} members, not {CLUSTERS} and {MEMBERS}"
     if columns != set(MEMBER_COLUMNS):
         return f"the members have other columns: {', '.join(sorted(columns ^ set(MEMBER_COLUMNS)))}"
     return None
+
+
+def _is_stand_in(catalogue: Path) -> bool:
+    with open_table(catalogue) as table:
+        return "stand-in" in str(table.header.get("ORIGIN"))
 
 
 def _make_twin(size: TwinSize, cache: Path) -> dict[str, Path]:
@@ -220,7 +230,7 @@ def _checked(manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Path]]
     try:
         if manifest["dataset"] != "redmapper":
             raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of redmapper. {remedy}")
-        about = {key: manifest[key] for key in ("dataset", "source", "real", "description")}
+        about = {key: manifest[key] for key in ABOUT}
         expected = {role: manifest["files"][role] for role in FILES}
         paths = {role: Path(entry["path"]) for role, entry in expected.items()}
         sums = {role: (entry["bytes"], entry["sha256"]) for role, entry in expected.items()}

@@ -16,6 +16,11 @@ def _is_address(mirror: str) -> str:
 
 Address = Annotated[str, AfterValidator(_is_address)]
 """Where something is downloaded from."""
+Kind = Literal["whole", "part", "own", "stand-in"]
+"""Whose data these are: the paper's, `whole` or `part`; someone's `own`; or a `stand-in`, generated in their place."""
+ABOUT = ("dataset", "source", "kind", "share", "description")
+"""What a manifest and a store say of the data as a whole. `share` is 1.0 for the whole of the paper's data, the share
+of its items for a part, and 0.0 otherwise."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,8 @@ class Sets(Settings):
         return {
             "dataset": store["dataset"],
             "source": store["source"],
-            "real": store["real"],
+            "kind": store["kind"],
+            "share": store["share"],
             "data": store["description"],
             "store_digest": store["digest"],
             "digest": digest,

@@ -12,9 +12,9 @@ from equiset.results.tables import Table
 CAPTION = "The paper's claims, and what was measured here."
 NOTES = (
     "Ours: with ± the spread over seeds and test items, in brackets a 95 % interval. Reproduced: the paper's number "
-    "lies within the combined spread, or ours is better, on the paper's data at its scale; an order or a chance level "
-    "may also be judged on a stand-in, which is then said. Not tested: the data, the scale or the runs do not decide "
-    "it. How each claim is judged is in workflow/claims.yaml.",
+    "lies within the combined spread, or ours is better, on the paper's data or at least 95 % of them, at its scale; "
+    "an order or a chance level may also be judged on other data, which is then said. Not tested: the data, the scale "
+    "or the runs do not decide it. How each claim is judged is in workflow/claims.yaml.",
 )
 
 
@@ -30,7 +30,8 @@ def claims_table(judgements: list[Judgement]) -> Table:
             "verdict": judgement.verdict,
             "reason": judgement.reason,
             "data": judgement.data,
-            "real_data": "" if judgement.real is None else judgement.real,
+            "data_kind": judgement.kind,
+            "data_share": "" if judgement.share is None else judgement.share,
             "scale": judgement.scale,
             "seeds": judgement.seeds,
             "runs": ";".join(judgement.runs),

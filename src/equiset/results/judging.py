@@ -23,10 +23,12 @@ from equiset.results.claims import (
     Within,
 )
 from equiset.results.quantities import LEAST_ITEMS, LEAST_SEEDS, Estimate, Evidence, NotTestedError, estimate
-from equiset.results.runs import Run
+from equiset.results.runs import Run, kind_of_data
 
 SCALES = ("smoke", "demo", "paper")
 GENERATED = "generated sets"
+ENOUGH = 0.95
+"""A part of the paper's data of at least this share serves where a claim needs the paper's data."""
 RISING = 0.01
 """A gain of validation accuracy near the end of training that says that it was no end."""
 LEAST_VALIDATIONS = 5
@@ -60,8 +62,10 @@ class Judgement:
     """What was measured, with its spread or 95 % interval."""
     data: str
     """What it was measured on."""
-    real: bool | None
-    """Whether these are the paper's data; None for generated sets, and where nothing was measured."""
+    kind: str
+    """Whose data these are: `equiset.data.source.Kind`; empty for generated sets, and where nothing was measured."""
+    share: float | None
+    """The share of the paper's data."""
     scale: str
     seeds: int
     rulings: tuple[Ruling, ...]
@@ -103,13 +107,15 @@ def judge(claim: Claim, evidence: Evidence) -> Judgement:
     remarks = _remarks(evidence, runs, seeds) + _still_rising([run for run in runs if run.folder in sources])
     verdict, reason = _combine(rulings, remarks)
     generated = claim.needs.dataset is None and any(ruling.measured for ruling in rulings)
+    kind, share = kind_of_data(runs) if runs else ("", None)
     return Judgement(
         claim,
         verdict,
         reason,
         ours="; ".join(ruling.shown for ruling in rulings) if any(ruling.measured for ruling in rulings) else "—",
         data=GENERATED if generated else "; ".join(sorted({run.info["sets"]["data"] for run in runs})) or "—",
-        real=all(run.info["sets"]["real"] for run in runs) if runs else None,
+        kind=kind,
+        share=share,
         scale=_scale(evidence, runs),
         seeds=seeds,
         rulings=rulings,
@@ -139,15 +145,16 @@ def _barrier(claim: Claim, evidence: Evidence, runs: list[Run]) -> str:
     """Say what about data and scale forbids to judge a claim; empty if nothing does."""
     if claim.needs.dataset and not runs:
         return "experiment not run"
-    if claim.needs.data == "paper" and not all(run.info["sets"]["real"] for run in runs):
+    if claim.needs.data == "paper" and runs and kind_of_data(runs)[1] < ENOUGH:
         return _other_data(runs)
     scale = _scale(evidence, runs)
     return f"scale {scale}" if SCALES.index(scale) < SCALES.index(claim.needs.scale) else ""
 
 
 def _other_data(runs: list[Run]) -> str:
-    sources = {run.info["sets"].get("source") for run in runs if not run.info["sets"]["real"]}
-    return "not the paper's data" if sources == {"folder"} else "stand-in data"
+    """Say in what data differ from the paper's; empty if in nothing."""
+    kind, share = kind_of_data(runs)
+    return {"whole": "", "part": f"{100 * share:.1f} % of the paper's data"}.get(kind, f"{kind} data")
 
 
 def _rule(condition: Condition, claim: Claim, evidence: Evidence, barrier: str) -> Ruling:
@@ -265,8 +272,8 @@ def _labelled(ruling: Ruling, rulings: tuple[Ruling, ...]) -> str:
 def _remarks(evidence: Evidence, runs: list[Run], seeds: int) -> list[str]:
     """Return what a reader must know about a verdict: other data, a smaller scale, few seeds."""
     remarks = []
-    if runs and not all(run.info["sets"]["real"] for run in runs):
-        remarks.append(_other_data(runs))
+    if runs and (other := _other_data(runs)):
+        remarks.append(other)
     if runs and (scale := _scale(evidence, runs)) != "paper":
         remarks.append(f"scale {scale}")
     if 0 < seeds < LEAST_SEEDS:

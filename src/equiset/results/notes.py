@@ -4,22 +4,17 @@ import shlex
 from pathlib import Path
 
 from equiset.files import canonical_json
-from equiset.results.runs import DATA, Run, kind_of_data
-
-_WARNINGS = {
-    "real": "",
-    "user": " These numbers are not comparable with the paper's.",
-    "stand-in": " These numbers show that the code works. They reproduce nothing of the paper.",
-}
+from equiset.results.runs import DATA, WARNINGS, Run
 
 
 def run_note(run: Run) -> str:
     """Return the description of a run, in Markdown."""
-    info, sets, kind = run.info, run.info["sets"], kind_of_data(run.info["sets"])
+    info, sets, kind = run.info, run.info["sets"], run.info["sets"]["kind"]
+    warning = f" {WARNINGS[kind]}".rstrip()
     commit = info["git_commit"] or "unknown"
     # MLflow shows some lines at once and the others on request; two spaces at their end keep them apart.
     return (
-        f"**{DATA[kind]}: {sets['data']}.**{_WARNINGS[kind]}  \n"
+        f"**{DATA[kind]}: {sets['data']}.**{warning}  \n"
         f"Repeat: `snakemake --cores all --force -- {run.folder}/run.json`  \n"
         f"Sets, SHA-256: `{sets['digest']}`  \n"
         f"Prepared data ({sets['dataset']}, source {sets['source']}), SHA-256: `{sets['store_digest']}`  \n"

@@ -11,7 +11,7 @@ import jinja2
 
 from equiset.errors import EquisetError
 from equiset.files import read_json
-from equiset.results.runs import DATA, Run, kind_of_data
+from equiset.results.runs import DATA, WARNINGS, Run
 from equiset.results.tables import ShownTable
 
 # The words of the claims file -> how a reader sees at a glance what they mean, in colour and without.
@@ -66,7 +66,6 @@ def collect(folder: Path, chapters: list[Chapter]) -> dict[str, Any]:
             "figure": inline(folder / "time" / "time_by_rule.png"),
         },
         "provenance": describe_origin(runs),
-        "data_words": DATA,
         "datasets": [describe_dataset(path) for path in sorted(folder.glob("data/*/manifest.json"))],
     }
 
@@ -126,8 +125,12 @@ def inline(path: Path) -> str:
 
 def describe_data(runs: list[Run]) -> list[dict[str, str]]:
     """Say on which data runs were made; one entry, unless an experiment mixes them."""
-    found = {(kind_of_data(run.info["sets"]), run.info["sets"]["data"]) for run in runs}
-    return [{"kind": kind, "words": DATA[kind], "description": description} for kind, description in sorted(found)]
+    found = {(run.info["sets"]["kind"], run.info["sets"]["data"]) for run in runs}
+    return [_data_box(kind, description) for kind, description in sorted(found)]
+
+
+def _data_box(kind: str, description: str) -> dict[str, str]:
+    return {"kind": kind, "words": DATA[kind], "description": description, "warning": WARNINGS[kind]}
 
 
 def describe_run(run: Run, folder: Path, mlflow_id: str | None) -> dict[str, Any]:
@@ -171,12 +174,13 @@ def describe_dataset(manifest: Path) -> dict[str, Any]:
         for file in content["files"].values()
     ]
     meshes = content.get("meshes", [])
+    # Whose data these are is settled when they are prepared.
+    store = read_json(manifest.parent / "store" / "store.json")
     return {
         "name": content["dataset"],
-        "kind": kind_of_data({**content, "data": content["description"]}),
-        "description": content["description"],
+        "data": _data_box(store["kind"], store["description"]),
         "source": content["source"],
-        "store_digest": read_json(manifest.parent / "store" / "store.json")["digest"],
+        "store_digest": store["digest"],
         "files": files[:FEW_FILES],
         "more": [file["bytes"] for file in files[FEW_FILES:] + meshes],
     }

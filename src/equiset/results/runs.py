@@ -68,23 +68,32 @@ class Material:
         return read_parquet(self.analyses[name])
 
 
-DATA = {"real": "real data", "user": "data of the USER'S OWN, not the paper's", "stand-in": "STAND-IN data"}
+DATA = {
+    "whole": "the paper's data, whole",
+    "part": "the paper's data, in PART",
+    "own": "OWN data, not the paper's",
+    "stand-in": "STAND-IN data",
+}
+"""How each kind of data is called, for people; see `equiset.data.source.Kind`. The best kind first."""
+WARNINGS = {
+    "whole": "",
+    "part": "The other items are absent, and numbers may differ from the paper's for that reason.",
+    "own": "These numbers are not comparable with the paper's.",
+    "stand-in": "These numbers show that the code works. They reproduce nothing of the paper.",
+}
+"""What a reader of numbers must know of each kind."""
 
 
-def kind_of_data(sets: dict[str, Any]) -> str:
-    """Return `real` for the paper's data, `user` for files that someone brought, else `stand-in`: see `DATA`.
-
-    Files that someone brought are real only if they were recognised as the paper's; a stand-in stays one in any folder.
-    """
-    if sets["real"]:
-        return "real"
-    return "user" if sets.get("source") == "folder" and "stand-in" not in sets["data"] else "stand-in"
+def kind_of_data(runs: list[Run]) -> tuple[str, float]:
+    """Return the kind of data, and the share of the paper's, of those runs that are farthest from the paper's."""
+    found = [(run.info["sets"]["kind"], run.info["sets"]["share"]) for run in runs]
+    return max(found, key=lambda pair: (list(DATA).index(pair[0]), -pair[1]))
 
 
 def what_was_measured(runs: dict[str, list[Run]]) -> str:
     """Say in one line on which data, at which scale and with how many seeds numbers were measured."""
     infos = [run.info for group in runs.values() for run in group]
-    kinds = {f"{DATA[kind_of_data(info['sets'])]}: {info['sets']['data']}" for info in infos}
+    kinds = {f"{DATA[info['sets']['kind']]}: {info['sets']['data']}" for info in infos}
     scales = sorted({info["spec"]["scale"] for info in infos})
     seeds = sorted({info["spec"]["seed"] for info in infos})
     return f"{'; '.join(sorted(kinds))}. Scale: {', '.join(scales)}. Seeds: {', '.join(map(str, seeds))}."

@@ -46,7 +46,8 @@ def accuracy(material: Material) -> Table:
                 "best_epoch_median": np.median(best_epochs),
                 "train_accuracy_last_mean": np.mean(train),
                 "constant_guess_accuracy": _constant_guess(first),
-                "real_data": first.info["sets"]["real"],
+                "data_kind": first.info["sets"]["kind"],
+                "data_share": first.info["sets"]["share"],
                 "scale": first.info["spec"]["scale"],
                 "paper": paper,
             }

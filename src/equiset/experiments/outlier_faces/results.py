@@ -100,7 +100,8 @@ def accuracy(material: Material) -> Table:
                 "epochs": first.settings["training"]["epochs"],
                 "precision": first.settings["training"]["precision"],
                 "seeds": len(group),
-                "real_data": first.info["sets"]["real"],
+                "data_kind": first.info["sets"]["kind"],
+                "data_share": first.info["sets"]["share"],
                 "scale": first.info["spec"]["scale"],
                 "paper": paper,
             }

@@ -73,7 +73,8 @@ def _measured(group: list[Run]) -> dict[str, float]:
         "seeds": len(group),
         "test_meshes": group[0].info["sets"]["meshes"]["test"],
         "draws": group[0].info["sets"]["draws"],
-        "real_data": group[0].info["sets"]["real"],
+        "data_kind": group[0].info["sets"]["kind"],
+        "data_share": group[0].info["sets"]["share"],
         "scale": group[0].info["spec"]["scale"],
     }
 

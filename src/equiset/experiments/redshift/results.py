@@ -66,7 +66,8 @@ def scatter(material: Material) -> Table:
             "scatter_minus_catalogue_high": interval(difference)[1],
             "test_galaxies": len(table),
             "test_clusters": table["cluster"].nunique(),
-            "real_data": _first(runs).info["sets"]["real"],
+            "data_kind": _first(runs).info["sets"]["kind"],
+            "data_share": _first(runs).info["sets"]["share"],
             "scale": _first(runs).info["spec"]["scale"],
             "paper_scatter": PAPER.get(name, ""),
         }
