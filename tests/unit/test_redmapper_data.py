@@ -16,6 +16,7 @@ from equiset.data.catalogue import FEATURES, MAGNITUDES, MEMBER_COLUMNS
 from equiset.data.fits import open_table
 from equiset.data.redmapper import FILES, RedmapperSettings, fetch, prepare
 from equiset.errors import EquisetError
+from equiset.experiments.redshift.sets import shared_rows
 from equiset.files import read_json
 
 SIZES = (3, 1, 5, 2)
@@ -69,6 +70,56 @@ def prepared(folder: Path, out: Path) -> Path:
 
 
 # What goes through
+
+
+def with_null(path: Path, column: str, value: int) -> None:
+    """Let a value of an integer column mean that there is none."""
+    with fits.open(path, mode="update") as hdus:
+        number = hdus[1].columns.names.index(column) + 1
+        hdus[1].header[f"TNULL{number}"] = value
+
+
+def test_numbers_of_18_digits_stay_apart_beside_a_null(tmp_path):
+    members = member_values()
+    folder = write_pair(tmp_path / "raw", members, ending=".fits")
+    with_null(folder / "my_members.fits", "OBJID", int(members["OBJID"][4]))
+    column = pq.read_table(prepared(folder, tmp_path / "store") / "members.parquet")["OBJID"]
+    assert str(column.type) == "int64"
+    assert column.null_count == 1
+    assert len(set(column.drop_null().to_pylist())) == 10
+    known = column.is_valid().to_numpy()
+    splits = np.array([0] * 9 + [2] * 2)
+    assert shared_rows(column.fill_null(0).to_numpy(), splits, known).size == 0
+
+
+def test_a_row_without_its_cluster_is_said(tmp_path):
+    folder = write_pair(tmp_path / "raw", ending=".fits")
+    with_null(folder / "my_members.fits", "ID", 5)
+    with pytest.raises(EquisetError, match=r"holds 1 rows whose cluster \(ID\) is null"):
+        prepared(folder, tmp_path / "store")
+
+
+def test_numbers_of_clusters_may_be_negative(tmp_path):
+    ids = np.array([-5, -2, 0, 7])
+    folder = write_pair(tmp_path / "raw", member_values(ids=ids), cluster_values(ids), ending=".fits")
+    store = prepared(folder, tmp_path / "store")
+    assert pq.read_table(store / "clusters.parquet")["ID"].to_pylist() == ids.tolist()
+
+
+def test_a_probability_that_is_no_number_is_named_with_its_cluster(tmp_path):
+    clusters = cluster_values()
+    clusters["P_CEN"][2, 1] = np.nan
+    with pytest.raises(EquisetError, match="holds a P_CEN that is no number, of the cluster 9"):
+        prepared(write_pair(tmp_path / "raw", clusters=clusters), tmp_path / "store")
+
+
+def test_members_may_be_in_a_later_table_of_the_file(tmp_path):
+    folder = write_pair(tmp_path / "raw", ending=".fits")
+    with fits.open(folder / "my_members.fits") as hdus:
+        other = fits.BinTableHDU.from_columns([fits.Column("REMARK", "J", array=np.arange(3))])
+        fits.HDUList([hdus[0], other, hdus[1]]).writeto(folder / "both.fits")
+    (folder / "both.fits").replace(folder / "my_members.fits")
+    assert read_json(prepared(folder, tmp_path / "store") / "store.json")["members"] == 11
 
 
 @pytest.mark.parametrize("ending", [".fits", ".fits.gz", ".fit"])

@@ -158,7 +158,7 @@ def _first_feature(task, batch):
 def test_shared_rows_are_those_whose_galaxy_is_in_a_later_split(pairs):
     objid, split = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
     expected = [at for at, (one, part) in enumerate(pairs) if any(o == one and p > part for o, p in pairs)]
-    assert shared_rows(objid, split).tolist() == expected
+    assert shared_rows(objid, split, np.ones(len(objid), bool)).tolist() == expected
 
 
 @pytest.mark.parametrize("holdout", [0.0, 0.3])

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from equiset.data.fits import FitsTable, open_table
@@ -49,23 +50,26 @@ class MemberCounts:
     spectroscopic: np.ndarray
     unmeasured: dict[str, int] = field(default_factory=dict)
     """Magnitudes and errors that are missing, by column."""
-    last: int = -1
+    last: int | None = None
     """The number of the last cluster that was seen."""
 
 
 def read_clusters(path: Path) -> pa.Table:
     """Read the catalogue of clusters, in the order of their numbers."""
-    with open_table(path) as table:
+    with open_table(path, CLUSTER_COLUMNS) as table:
         _require(table, CLUSTER_COLUMNS, vectors={"P_CEN": CANDIDATES})
         if not table.rows:
             raise _fault(path, "holds no cluster")
         parts = [_arrow(table, rows, None) for rows in table.blocks()]
     clusters = pa.concat_tables(parts).sort_by("ID")
-    ids, z = clusters["ID"].to_numpy(), clusters["Z_LAMBDA"].to_numpy()
+    ids, z = _identifiers(path, clusters), clusters["Z_LAMBDA"].to_numpy()
     if (repeated := ids[:-1][np.diff(ids) == 0]).size:
         raise _fault(path, f"holds the cluster {repeated[0]} twice")
     if not (np.isfinite(z) & (z > 0) & (z < 10)).all():
         raise _fault(path, "holds a Z_LAMBDA that is no redshift")
+    centres = pc.list_flatten(clusters["P_CEN"]).to_numpy().reshape(len(clusters), -1)
+    if not (whole := np.isfinite(centres).all(1)).all():
+        raise _fault(path, f"holds a P_CEN that is no number, of the cluster {ids[~whole][0]}")
     return clusters
 
 
@@ -89,7 +93,7 @@ def _convert(
 ) -> MemberCounts:
     counts = MemberCounts(ids, np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64))
     with (
-        open_table(path) as table,
+        open_table(path, MEMBER_COLUMNS) as table,
         (folder / "features.npy").open("wb") as features,
         (folder / "z_spec.npy").open("wb") as redshifts,
     ):
@@ -203,6 +207,13 @@ def _absent(name: str, values: np.ndarray) -> np.ndarray | None:
     return None
 
 
+def _identifiers(path: Path, table: pa.Table) -> np.ndarray:
+    """Return the numbers of the clusters, all of which must be there."""
+    if missing := table["ID"].null_count:
+        raise _fault(path, f"holds {missing} rows whose cluster (ID) is null")
+    return table["ID"].to_numpy().astype(np.int64)
+
+
 def _floats(column: pa.ChunkedArray) -> np.ndarray:
     """Return a column as float32, NaN for null."""
     values = column.to_numpy()
@@ -211,8 +222,8 @@ def _floats(column: pa.ChunkedArray) -> np.ndarray:
 
 def _count(path: Path, part: pa.Table, counts: MemberCounts) -> None:
     """Check a block of whole clusters, and count its members."""
-    ids = part["ID"].to_numpy()
-    if (np.diff(ids, prepend=counts.last) < 0).any():
+    ids = _identifiers(path, part)
+    if (np.diff(ids, prepend=ids[0] if counts.last is None else counts.last) < 0).any():
         raise _NotSortedError
     counts.last = int(ids[-1])
     for name, (low, high) in _LIMITS.items():

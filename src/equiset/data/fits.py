@@ -8,7 +8,7 @@ import gzip
 import logging
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -91,18 +91,22 @@ class FitsTable:
 
 
 @contextmanager
-def open_table(path: str | Path) -> Iterator[FitsTable]:
-    """Open the first binary table of a FITS file."""
+def open_table(path: str | Path, wanted: Collection[str] = ()) -> Iterator[FitsTable]:
+    """Open the first binary table of a FITS file that has all columns of `wanted`; if none does, the first."""
     path = Path(path)
     with ExitStack() as closing:
         # Around the opening alone: what fails while the caller works on the table is not the file's fault.
         with plain_faults(path):
             file = closing.enter_context(path.open("rb"))
-            table = _open(path, file)
+            table = _open(path, file, wanted)
+            if not table.columns.keys() >= set(wanted):
+                file.seek(0)
+                table = _open(path, file, ())
         yield table
 
 
-def _open(path: Path, file: BinaryIO) -> FitsTable:
+def _open(path: Path, file: BinaryIO, wanted: Collection[str]) -> FitsTable:
+    """Return the first table with the wanted columns, or the last of all."""
     size = path.stat().st_size
     compressed = file.read(2) == _GZIP
     file.seek(0)
@@ -110,24 +114,31 @@ def _open(path: Path, file: BinaryIO) -> FitsTable:
         raise fault(path, "is not a gzip file, despite its name")
     stream = gzip.GzipFile(fileobj=file) if compressed else file
     room = size * _BEST_RATIO if compressed else size
-    header = _read_header(path, stream, first=True)
-    while str(header.get("XTENSION", "")).strip() != "BINTABLE":
+    header: fits.Header | None = _read_header(path, stream, first=True)
+    table = None
+    while header is not None:
+        if str(header.get("XTENSION", "")).strip() == "BINTABLE":
+            table = _describe(path, header, stream)
+            if table.rows * table.dtype.itemsize > room:
+                raise fault(path, f"announces {table.rows} rows, more than it can hold: cut off or damaged")
+            if table.columns.keys() >= set(wanted):
+                break
         _skip(path, stream, _data_bytes(path, header), room)
         header = _read_header(path, stream)
-    table = _describe(path, header, stream)
-    if table.rows * table.dtype.itemsize > room:
-        raise fault(path, f"announces {table.rows} rows, more than it can hold: cut off or damaged")
+    if table is None:
+        raise fault(path, "holds no binary table")
     return table
 
 
-def _read_header(path: Path, stream: BinaryIO, first: bool = False) -> fits.Header:
+def _read_header(path: Path, stream: BinaryIO, first: bool = False) -> fits.Header | None:
+    """Return the next header, or None at the end of the file."""
     text = b""
     while True:
         record = stream.read(RECORD)
         if first and not text and not record.startswith(b"SIMPLE  ="):
             raise fault(path, f"is not a FITS file: it begins with {record[:8]!r}")
         if not record and not text:
-            raise fault(path, "holds no binary table")
+            return None
         if len(record) < RECORD or len(text) > _LONGEST_HEADER * RECORD:
             raise fault(path, "is cut off or damaged: a header does not end")
         text += record

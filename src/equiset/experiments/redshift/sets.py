@@ -25,11 +25,13 @@ def make_sets(settings: RedshiftSets, seed: int, store: Path, folder: Path) -> N
     clusters = read_arrow(store / "clusters.parquet", columns=["ID", "P_CEN"])
     offsets = np.load(store / "offsets.npy")
     z_spec = np.load(store / "z_spec.npy", mmap_mode="r")
-    objid = read_arrow(store / "members.parquet", columns=["OBJID"])["OBJID"].to_numpy()
+    galaxies = read_arrow(store / "members.parquet", columns=["OBJID"])["OBJID"]
+    # Never as floats, which numpy makes of integers with gaps: numbers of 18 digits would become one.
+    objid, known = galaxies.fill_null(0).to_numpy(), galaxies.is_valid().to_numpy()
 
     split = choose_splits(len(clusters), settings.test_share, settings.holdout, seed)
     row_split = np.repeat(split, np.diff(offsets))
-    removed = shared_rows(objid, row_split)
+    removed = shared_rows(objid, row_split, known)
     kept = np.ones(len(row_split), bool)
     kept[removed] = False
     labelled = ~np.isnan(z_spec)
@@ -39,7 +41,7 @@ def make_sets(settings: RedshiftSets, seed: int, store: Path, folder: Path) -> N
         counts[f"{name}_clusters"] = int((split == at).sum())
         counts[f"{name}_members"] = int(members[name].sum())
         counts[f"{name}_labelled"] = int((members[name] & labelled).sum())
-    in_test = np.isin(objid[removed], objid[row_split == SPLITS.index("test")])
+    in_test = np.isin(objid[removed], objid[known & (row_split == SPLITS.index("test"))])
     from_train = row_split[removed] == SPLITS.index("train")
     counts |= {
         "removed_members": int((from_train & in_test).sum()),
@@ -81,11 +83,11 @@ def choose_splits(clusters: int, test_share: float, holdout: float, seed: int) -
     return split
 
 
-def shared_rows(objid: np.ndarray, row_split: np.ndarray) -> np.ndarray:
-    """Return the rows whose galaxy is in a cluster of a later split as well, in the order of SPLITS."""
+def shared_rows(objid: np.ndarray, row_split: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return the rows whose galaxy is `known` to be in a cluster of a later split as well, in the order of SPLITS."""
     shared = np.zeros(len(objid), bool)
     for at in range(1, len(SPLITS)):
-        shared |= (row_split < at) & np.isin(objid, np.unique(objid[row_split == at]))
+        shared |= known & (row_split < at) & np.isin(objid, np.unique(objid[known & (row_split == at)]))
     return np.flatnonzero(shared)
 
 
