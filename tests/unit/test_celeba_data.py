@@ -262,6 +262,20 @@ def test_crop_is_the_middle_square():
         assert size == (178, 218)
 
 
+@pytest.mark.parametrize("draft", [False, True])
+def test_a_picture_is_turned_as_its_camera_notes(draft):
+    upright = np.zeros((218, 178, 3), np.uint8)
+    upright[:109, :, 0] = 250  # red above
+    upright[109:, :, 2] = 250  # blue below
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by a quarter
+    file = io.BytesIO()
+    Image.fromarray(np.rot90(upright).copy()).save(file, "JPEG", quality=95, exif=exif)
+    square, _ = decode(file.getvalue(), draft)
+    assert square[:28, :, 0].min() > 200
+    assert square[36:, :, 2].min() > 200
+
+
 def test_quota_page_saved_as_zip(folder, tmp_path):
     (folder / "img_align_celeba.zip").write_text("<!DOCTYPE html><html><title>Google Drive - Quota exceeded</title>")
     with pytest.raises(EquisetError, match=r"img_align_celeba.zip is a web page .* quota"):

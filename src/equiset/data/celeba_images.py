@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 from tqdm import tqdm
 
 from equiset.errors import EquisetError
@@ -138,6 +138,8 @@ def decode(content: bytes, draft: bool = True) -> tuple[np.ndarray, tuple[int, i
         if draft and min(width, height) >= 2 * SIDE:
             # It takes the smallest scale that is not below the size it is given.
             image.draft("RGB", (-(-width // 2), -(-height // 2)))
+        if "exif" in image.info:  # a camera that was held upright notes a quarter turn
+            ImageOps.exif_transpose(image, in_place=True)
         side = min(image.size)
         left, top = ((length - side) / 2 for length in image.size)
         colours = image if image.mode == "RGB" else image.convert("RGB")
