@@ -88,6 +88,15 @@ def processes(wildcards):
     return config_at(wildcards.scale).processes
 
 
+def preparing_threads(wildcards):
+    """Up to eight, and here one less than Snakemake was given: who asks for all waits for the longest job to end.
+
+    A queue gives each job cores of its own, and Snakemake has then no number of them (`workflow.cores` raises).
+    """
+    cores = None if workflow.remote_exec else workflow.resource_settings.cores
+    return 8 if cores is None else min(8, max(1, cores - 1))
+
+
 def gpus(wildcards):
     """The number of GPUs that a job takes, other than training by several processes."""
     return int(config_at(wildcards.scale).device == "cuda")

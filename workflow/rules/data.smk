@@ -46,8 +46,7 @@ rule prepare:
     priority: 2
     conda:
         "../../environment.yml"
-    # Up to eight, and one core less than there are: whoever asks for all of them waits for the longest job to end.
-    threads: lambda wildcards: min(8, max(1, (workflow.cores or 9) - 1))
+    threads: preparing_threads
     resources:
         mem_mb=5000,  # CelebA: 2.5 GB of the array count as they are written, and eight processes know all names
         runtime=60,

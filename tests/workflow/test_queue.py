@@ -1,0 +1,36 @@
+"""What a queue is asked for, without one: the profile of Slurm, and a stand-in that takes every job and runs none."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from equiset.data import DATASETS
+
+from .conftest import ROOT
+
+
+def test_every_job_can_be_sent_to_a_queue_without_naming_cores(project):
+    """The nodes have the cores, so `profiles/slurm` has no `--cores`; a dry run is planned as for one core."""
+    profile = yaml.safe_load((ROOT / "profiles/slurm/profile.yaml").read_text())
+    profile = {key: value for key, value in profile.items() if not key.startswith("slurm-")}
+    (project.folder / "profile.yaml").write_text(yaml.safe_dump(profile | {"executor": "standin"}))
+    command = [sys.executable, "-m", "snakemake", "--profile", "profile.yaml", "--config", "scale=smoke"]
+    # Only what is sent: from this rule on, jobs run on the machine of Snakemake.
+    command += ["--printshellcmds", "--omit-from", "create_tracking_database"]
+    paths = os.pathsep.join([str(ROOT / "src"), str(Path(__file__).parent)])
+    environment = os.environ | {"PYTHONPATH": paths}
+    done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, timeout=120, env=environment)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    prepare = [line for line in said.splitlines() if "equiset.stages.prepare" in line]
+    assert len(prepare) == len(DATASETS)
+    assert all("--threads 8 " in line for line in prepare)
+
+
+def test_on_one_machine_a_core_is_left_to_other_jobs(project):
+    store = "results/smoke/data/mnist/store"
+    done = project.snakemake("--dry-run", "--printshellcmds", store)  # with two cores
+    assert f"--output {store} --threads 1 " in done.stdout + done.stderr
