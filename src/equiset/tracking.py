@@ -79,7 +79,7 @@ class Tracker:
         started, ended = _milliseconds(info["started"]), _milliseconds(info["ended"])
         created = self.client.create_run(self.experiment.experiment_id, started, tags, name)
         run_id = created.info.run_id
-        self.client.log_inputs(run_id, [_data_input(info["sets"])])
+        self._name_data(run_id, _data_input(info["sets"]))
         params = _flatten(spec["settings"]) | {"parameters": info["parameters"], "threads": info["threads"]}
         params |= {"seed": run.seed, "device": info["device"]}
         self.client.log_batch(run_id, params=[Param(key, str(value)) for key, value in params.items()])
@@ -90,6 +90,15 @@ class Tracker:
         self._replace(known, run_id, content)
         self.client.set_terminated(run_id, "FINISHED", ended)
         return self._only_copy(name, tags)
+
+    def _name_data(self, run_id: str, data: DatasetInput) -> None:
+        """Say what a run learnt from. MLflow refuses the slower of two that enter the same data at once, with all."""
+        try:
+            self.client.log_inputs(run_id, [data])
+        except MlflowException as error:
+            if error.error_code != "BAD_REQUEST":
+                raise
+            self.client.log_inputs(run_id, [data])  # the faster one's entry is there now
 
     def _supersede(self, other: Any, run_id: str) -> None:
         """Mark a run whose place another one took: for programs by a tag, for people in its name and description."""

@@ -11,6 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import BAD_REQUEST
 
 from equiset.files import read_json, write_json
 from equiset.results.runs import Run
@@ -233,3 +235,22 @@ def test_two_jobs_in_parallel_do_not_break_the_database(uri, tmp_path):
         assert database.execute("select count(*) from runs where status = 'FINISHED'").fetchone() == (8,)
         assert database.execute("select count(*) from metrics").fetchone() == (300,)
     database.close()
+
+
+def test_data_that_another_sender_enters_at_the_same_moment_do_not_stop_a_run(uri, tmp_path, monkeypatch):
+    """MLflow looks the data up and then inserts them; here the other sender comes between the two."""
+    tracker = open_experiment(uri, "mnist_sums")
+    enter, refused = tracker.client.log_inputs, []
+
+    def slower(run_id, data):
+        enter(run_id, data)
+        if not refused:
+            refused.append(run_id)
+            raise MlflowException("UNIQUE constraint failed", BAD_REQUEST)
+
+    monkeypatch.setattr(tracker.client, "log_inputs", slower)
+    run_id = tracker.send_run(Run(write_run(tmp_path)))
+    run = tracker.client.get_run(run_id)
+    assert refused == [run_id]
+    assert run.info.status == "FINISHED"
+    assert [one.dataset.name for one in run.inputs.dataset_inputs] == ["mnist"]
