@@ -30,11 +30,11 @@ def clouds(folder: Path, particles: int) -> None:
     points = np.random.default_rng(0).normal(size=(meshes, particles, 3)).astype(np.float32)
     points.tofile(folder / "pool.f32")
     split = ["train"] * 128 + ["test"] * 64
-    pd.DataFrame({"label": np.arange(meshes) % 40, "split": split}).to_parquet(folder / "meshes.parquet")
-    about = {"dataset": "modelnet40", "source": "twin", "real": False, "description": "noise", "digest": "0"}
-    write_json(
-        folder / "store.json", about | {"meshes": meshes, "pool": particles, "classes": list(range(40)), "skipped": []}
-    )
+    table = {"label": np.arange(meshes) % 40, "split": split, "points": particles, "twin_in_training": False}
+    pd.DataFrame(table).to_parquet(folder / "meshes.parquet")
+    about = {"dataset": "modelnet40", "source": "twin", "kind": "stand-in", "share": 0.0, "description": "noise"}
+    sizes = {"pool": particles, "test_pool": 3 * particles, "classes": list(range(40)), "skipped": [], "twins": {}}
+    write_json(folder / "store.json", about | sizes | {"digest": "0"})
 
 
 def faces(folder: Path) -> None:

@@ -26,8 +26,9 @@ UNSHARED = (".stl",)
 _LARGEST = 2**30  # bytes of one file
 _MOST = 2 * 10**7  # vertices and triangles of a scene, which may show its parts any number of times
 _OBJ_LINE = re.compile(rb"^[ \t]*([vf])[ \t]+([^\r\n#]*)", re.MULTILINE)
-_PLY_TYPES = dict(zip("char uchar short ushort int uint float double".split(), "bBhHiIfd", strict=True))
-_PLY_TYPES |= dict(zip("int8 uint8 int16 uint16 int32 uint32 float32 float64".split(), "bBhHiIfd", strict=True))
+_PLY_TYPES = {"char": "b", "uchar": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "float": "f"}
+_PLY_TYPES |= {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "float32": "f"}
+_PLY_TYPES |= {"double": "d", "float64": "d"}
 _PLY_SIZE = re.compile(rb"^element[ \t]+\w+[ \t]+(\d+)", re.MULTILINE)
 
 
@@ -139,7 +140,8 @@ def _check_promises(content: bytes, kind: str) -> None:
         if max(counts, default=0) > len(content) or size > 3 * _MOST:
             raise ValueError(f"its description promises more than {len(content)} bytes hold")
     elif kind == "stl" and b"facet" in content[:4096]:
-        if len(re.findall(rb"^\s*solid", content, re.M | re.I)) > len(re.findall(rb"^\s*endsolid", content, re.M | re.I)):
+        starts, ends = (len(re.findall(rb"^\s*" + word, content, re.M | re.I)) for word in (b"solid", b"endsolid"))
+        if starts > ends:
             raise ValueError("the file is cut off: a solid has no end")
     elif kind == "stl":
         promised = struct.unpack_from("<I", content, 80)[0] if len(content) >= 84 else 0
@@ -173,7 +175,7 @@ def _ply_data(content: bytes) -> int:
 
 
 def _ragged_ply(content: bytes) -> Mesh | None:
-    """Read a binary PLY file whose faces have different numbers of corners, which trimesh cannot; None if it is none."""
+    """Read a binary PLY file whose faces have different numbers of corners; None if it is none. trimesh cannot."""
     place = _ply_data(content)
     header = content[:place].decode("ascii", "replace").split("\n")
     order = ">" if "big_endian" in header[1] else "<"

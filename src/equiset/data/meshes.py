@@ -131,7 +131,7 @@ def _settle(about: dict[str, Any], counts: dict[str, Counts], folder: Path) -> d
     known = counts if about["source"] == "folder" else dict.fromkeys(counts)
     kind, foreign, absent = recognise(known)
     if foreign:
-        log.warning("not ModelNet40's, so that results are not the paper's: %d meshes (%s)", len(foreign), some(foreign))
+        log.warning("not ModelNet40's, so results are not the paper's: %d meshes (%s)", len(foreign), some(foreign))
         return {**kind, "foreign": {"meshes": len(foreign), "first": foreign[:20]}}
     if absent:
         (folder / "absent.txt").write_text("\n".join(absent) + "\n")

@@ -22,8 +22,8 @@ def make_sets(settings: CloudSets, seed: int, store: Path, folder: Path) -> None
         )
     if settings.draws * settings.particles > about["test_pool"]:
         raise EquisetError(
-            f"{settings.draws} draws of {settings.particles} test particles have none in common only if test meshes have "
-            f"{settings.draws * settings.particles} points, and they have {about['test_pool']}: raise "
+            f"{settings.draws} draws of {settings.particles} test particles that share none need "
+            f"{settings.draws * settings.particles} points of a mesh, and test meshes have {about['test_pool']}: raise "
             "datasets.modelnet40.test_pool, or lower draws or particles in experiments.point_clouds.sets"
         )
     meshes = read_parquet(store / "meshes.parquet", columns=["label", "split", "twin_in_training"])

@@ -45,7 +45,7 @@ class Clouds:
         For the same seeds, no two draws have a particle in common.
         """
         start, stop = draw * particles, (draw + 1) * particles
-        if stop > (smallest := self.pool.sizes[meshes].min()):
+        if stop > (smallest := self.pool.sizes[meshes].min(initial=stop)):
             raise EquisetError(
                 f"draw {draw + 1} of {particles} different particles needs {stop} points, and a mesh has {smallest}: "
                 "raise datasets.modelnet40.test_pool (pool for a holdout)"
