@@ -203,3 +203,19 @@ def test_nothing_but_the_file_itself_is_opened(tmp_path, monkeypatch):
             read_mesh(name)
     assert {"a.obj", "a.ply", "a.glb", "a.gltf"} <= set(opened)
     assert not [name for name in opened if "away" in name]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES[1:])
+def test_no_damage_breaks_the_reader(suffix):
+    """Whatever a few changed bytes make of a file, it gives a sound mesh or a reason."""
+    whole, rng = as_file(VERTICES, SQUARE, suffix), np.random.default_rng(0)
+    for _ in range(100):
+        content = bytearray(whole)
+        for place in rng.integers(len(content), size=rng.integers(1, 4)):
+            content[place] = rng.integers(256)
+        try:
+            vertices, triangles = parse_mesh(bytes(content), suffix)
+        except ValueError:
+            continue
+        assert np.isfinite(vertices).all()
+        assert 0 <= triangles.min() <= triangles.max() < len(vertices)

@@ -45,7 +45,8 @@ def points_of(path: Path, name: str, count: int, seed: int, sampling: str) -> Dr
         raise BadMeshError(f"{path}: {reason}. Mend or remove the file, or set on_bad_mesh: skip") from None
     counts = Counts(None if path.suffix.lower() in UNSHARED else len(vertices), len(triangles))
     # Some formats have float32 only, and no vertices in common; zero has no sign.
-    corners = vertices.astype(np.float32)[triangles] + np.float32(0)
+    with np.errstate(over="ignore"):
+        corners = vertices.astype(np.float32)[triangles] + np.float32(0)
     return Drawn(cloud, counts, hashlib.sha256(corners.tobytes()).hexdigest())
 
 
