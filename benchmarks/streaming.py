@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 
 from equiset.data.redmapper import FILES, RedmapperSettings, fetch, prepare
@@ -103,7 +104,7 @@ def compare(folder: Path, options: argparse.Namespace) -> dict[str, float]:
 def pools(folder: Path, options: argparse.Namespace) -> dict[str, float]:
     """Draw the clouds of an epoch from pools of 3 GB, which are mapped, not held; a file without content will do."""
     meshes, points = 25_000, 10_000
-    write_json(folder / "store.json", {"meshes": meshes, "pool": points})
+    pd.DataFrame({"points": [points] * meshes}).to_parquet(folder / "meshes.parquet")
     with (folder / "pool.f32").open("wb") as file:
         file.truncate(meshes * points * 3 * 4)
     clouds, rng = Clouds(folder, CPU), np.random.default_rng(0)

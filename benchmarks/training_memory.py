@@ -30,11 +30,11 @@ def clouds(folder: Path, particles: int) -> None:
     points = np.random.default_rng(0).normal(size=(meshes, particles, 3)).astype(np.float32)
     points.tofile(folder / "pool.f32")
     split = ["train"] * 128 + ["test"] * 64
-    pd.DataFrame({"label": np.arange(meshes) % 40, "split": split}).to_parquet(folder / "meshes.parquet")
-    about = {"dataset": "modelnet40", "source": "twin", "real": False, "description": "noise", "digest": "0"}
-    write_json(
-        folder / "store.json", about | {"meshes": meshes, "pool": particles, "classes": list(range(40)), "skipped": []}
-    )
+    table = {"label": np.arange(meshes) % 40, "split": split, "points": particles, "twin_in_training": False}
+    pd.DataFrame(table).to_parquet(folder / "meshes.parquet")
+    about = {"dataset": "modelnet40", "source": "twin", "kind": "stand-in", "share": 0.0, "description": "noise"}
+    sizes = {"pool": particles, "test_pool": 3 * particles, "classes": list(range(40)), "skipped": [], "twins": {}}
+    write_json(folder / "store.json", about | sizes | {"digest": "0"})
 
 
 def faces(folder: Path) -> None:
@@ -46,7 +46,14 @@ def faces(folder: Path) -> None:
     _write_faces(known, np.arange(len(known.files)), folder / "faces.parquet")
     pixels = np.random.default_rng(0).integers(0, 256, (len(known.files), 64, 64, 3), dtype=np.uint8)
     np.save(folder / "images.npy", pixels)
-    about = {"dataset": "celeba", "source": "twin", "real": False, "description": "noise", "digest": "0"}
+    about = {
+        "dataset": "celeba",
+        "source": "twin",
+        "kind": "stand-in",
+        "share": 0.0,
+        "description": "noise",
+        "digest": "0",
+    }
     write_json(folder / "store.json", about | {"attributes": list(known.names)})
 
 
@@ -56,7 +63,14 @@ def digits(folder: Path) -> None:
     dice = np.random.default_rng(0)
     np.save(folder / "images.npy", dice.integers(0, 256, (70_000, 28, 28), dtype=np.uint8))
     np.save(folder / "labels.npy", dice.integers(0, 10, 70_000, dtype=np.uint8))
-    about = {"dataset": "mnist", "source": "twin", "real": False, "description": "noise", "digest": "0"}
+    about = {
+        "dataset": "mnist",
+        "source": "twin",
+        "kind": "stand-in",
+        "share": 0.0,
+        "description": "noise",
+        "digest": "0",
+    }
     write_json(folder / "store.json", about | {"train": 60_000, "test": 10_000})
 
 

@@ -124,9 +124,9 @@ def test_the_command_line_and_what_is_there_count(tmp_path, monkeypatch):
         config = resolve(RAW, "paper", {"datasets": datasets})
         return {need.what: need.needed for need in space.needs_of(config, Path("results/paper"), PARTS)}
 
-    twin = needed(modelnet40={"source": "twin", "twin": {"train": 2, "test": 1}, "pool": 100})
+    twin = needed(modelnet40={"source": "twin", "twin": {"train": 2, "test": 1}, "pool": 100, "test_pool": 300})
     assert twin["modelnet40, raw"] < 1e7 < 1e10 < needed()["modelnet40, raw"]
-    assert twin["modelnet40, prepared"] == 120 * (12 * 100 + 200)
+    assert twin["modelnet40, prepared"] == 80 * 12 * 100 + 40 * 12 * 300 + 120 * 200
     assert needed(celeba={"source": "folder", "folder": "mine"})["celeba, raw"] == 0
 
     config = resolve(RAW, "demo")

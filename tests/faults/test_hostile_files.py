@@ -123,14 +123,14 @@ def test_parquet_of_a_newer_version_is_named(tmp_path, change):
 
 
 PROGRAM = """
-import gzip, resource, struct, sys
+import gzip, json, resource, struct, sys
 from pathlib import Path
 from equiset.data.archive import unpack
 from equiset.data.celeba_images import decode
 from equiset.data.fits import open_table
 from equiset.data.idx import read_idx
 from equiset.data.mnist_wheel import load_arrays
-from equiset.data.off import read_off
+from equiset.data.mesh_files import read_mesh
 from tests.faults.test_hostile_files import jpeg, png
 
 folder = Path(sys.argv[1])
@@ -144,11 +144,33 @@ def table(path):
         list(opened.blocks())
 
 billion = b"OFF\\n1000000000 1000000000 0\\n" + b"0 0 0\\n" * 160
+ply = b"ply\\nformat binary_little_endian 1.0\\nelement vertex 4000000000\\nproperty double x\\nproperty double y\\n"
+ply += b"property double z\\nelement face 4000000000\\nproperty list uint int vertex_index\\nend_header\\n" + bytes(99)
+
+def gltf(**more):
+    about = json.dumps({"asset": {"version": "2.0"}, **more}).encode()
+    about += b" " * (-len(about) % 4)
+    binary = struct.pack("<I4s", 48 * 10**4, b"BIN\\0") + bytes(48 * 10**4)
+    size = 20 + len(about) + len(binary)
+    return struct.pack("<4sIII4s", b"glTF", 2, size, len(about), b"JSON") + about + binary
+
+shape = {"attributes": {"POSITION": 0}}
+kind = {"componentType": 5126, "type": "VEC3"}
+glb = gltf(accessors=[kind | {"count": 3 * 10**9}], bufferViews=[], meshes=[{"primitives": [shape]}])
+# Few triangles, shown many times.
+repeated = gltf(
+    accessors=[kind | {"count": 30_000, "bufferView": 0}], bufferViews=[{"buffer": 0, "byteLength": 360_000}],
+    buffers=[{"byteLength": 480_000}], nodes=[{"mesh": 0}], scenes=[{"nodes": [0]}], scene=0,
+    meshes=[{"primitives": [shape] * 3000}])
 fits = (folder / "whole.fits").read_bytes().replace(
     b"NAXIS2  =                   11", b"NAXIS2  =         999999999999")
 idx = struct.pack(">HBB3I", 0, 8, 3, 60000, 4096, 4096)
 cases = [
-    lambda: read_off(file("a.off", billion)),
+    lambda: read_mesh(file("a.off", billion)),
+    lambda: read_mesh(file("a.ply", ply)),
+    lambda: read_mesh(file("a.glb", glb)),
+    lambda: read_mesh(file("b.glb", repeated)),
+    lambda: read_mesh(file("a.stl", bytes(80) + b"\\xff" * 54)),
     lambda: decode(png(40_000, 40_000)),
     lambda: decode(jpeg(40_000, 40_000)),
     lambda: table(file("a.fits", fits)),
@@ -189,4 +211,5 @@ def test_refusing_costs_neither_memory_nor_disk(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 40, f"{done.stdout} MB were taken"
-    assert {path.name for path in tmp_path.iterdir()} - before <= {"a.off", "a.fits", "b.fits.gz", "a.idx", "b.idx"}
+    written = {"a.off", "a.ply", "a.glb", "b.glb", "a.stl", "a.fits", "b.fits.gz", "a.idx", "b.idx"}
+    assert {path.name for path in tmp_path.iterdir()} - before <= written

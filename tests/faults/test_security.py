@@ -80,7 +80,7 @@ def odd_classes(tmp_path):
 
 
 def test_odd_names_of_classes_are_only_names(odd_classes, tmp_path):
-    settings = ModelNetSettings(source="folder", folder=str(odd_classes), pool=8)
+    settings = ModelNetSettings(source="folder", folder=str(odd_classes), pool=8, test_pool=8)
     prepare(fetch(settings, tmp_path / "cache"), tmp_path / "store", settings)
     assert read_json(tmp_path / "store" / "store.json")["classes"] == sorted(NAMES)
     assert set(pd.read_parquet(tmp_path / "store" / "meshes.parquet")["class"]) == set(NAMES)
@@ -90,9 +90,8 @@ def test_odd_names_of_classes_are_only_names(odd_classes, tmp_path):
 def test_odd_names_pass_through_the_whole_workflow(odd_classes, project):
     moved = project.folder / odd_classes.name
     shutil.move(odd_classes, moved)
-    project.edit(
-        "scales", "smoke", "datasets", "modelnet40", value={"source": "folder", "folder": str(moved), "pool": 128}
-    )
+    settings = {"source": "folder", "folder": str(moved), "pool": 128, "test_pool": 128}
+    project.edit("scales", "smoke", "datasets", "modelnet40", value=settings)
     done = project.snakemake("results/smoke/point_clouds/tracked.json")
     assert done.returncode == 0, done.stderr
     assert not list(project.folder.rglob("hit"))

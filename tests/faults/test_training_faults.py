@@ -58,7 +58,7 @@ def test_a_class_with_a_single_mesh(tmp_path):
         for split in ("train", "test"):
             for number in range(count):
                 mesh_file(tmp_path / "mine" / kind / split / f"{kind}_{number}.off", shape, number)
-    settings = ModelNetSettings(source="folder", folder=str(tmp_path / "mine"), pool=16)
+    settings = ModelNetSettings(source="folder", folder=str(tmp_path / "mine"), pool=16, test_pool=16)
     prepare(fetch(settings, tmp_path / "cache"), tmp_path / "store", settings)
     assert read_json(tmp_path / "store" / "store.json")["classes"] == ["anchor", "boat"]
     make_cloud_sets(CloudSets(particles=8, draws=1), 0, tmp_path / "store", tmp_path / "sets")

@@ -1,5 +1,6 @@
 """ModelNet40 and its stand-in: from any source to the points that training maps into memory."""
 
+import shutil
 import zipfile
 from functools import partial
 
@@ -7,13 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equiset.data import meshes, modelnet40
-from equiset.data.meshes import open_pool
+from equiset.data import meshes, modelnet40, modelnet40_official
+from equiset.data.mesh_files import read_mesh
 from equiset.data.modelnet40 import CLASS_SIZES, ModelNetSettings, fetch, prepare
-from equiset.data.off import read_off
+from equiset.data.modelnet40_official import Counts
+from equiset.data.pool import Pool
 from equiset.errors import EquisetError
 from equiset.files import digest, read_json
 from equiset.twins import modelnet40 as twin
+from tests.unit.test_mesh_files import as_file
 
 FAMILIES = twin.families()
 
@@ -36,7 +39,7 @@ def folder(tmp_path):
 
 
 def prepared(tmp_path, name="store", threads=1, **settings):
-    settings = ModelNetSettings(pool=64, **settings)
+    settings = ModelNetSettings(pool=64, test_pool=96, **settings)
     manifest = fetch(settings, tmp_path / "cache")
     prepare(manifest, tmp_path / name, settings, threads)
     return read_json(tmp_path / name / "store.json")
@@ -54,13 +57,13 @@ def test_a_folder_of_other_classes(tmp_path, folder):
     (folder / "README.txt").write_text("no class")
     store = prepared(tmp_path, source="folder", folder=str(folder))
     assert store["classes"] == ["anchor", "boat", "crate"]
-    assert (store["train"], store["test"], store["real"], store["skipped"]) == (9, 6, False, [])
+    assert (store["train"], store["test"], store["kind"], store["share"], store["skipped"]) == (9, 6, "own", 0.0, [])
     table = pd.read_parquet(tmp_path / "store" / "meshes.parquet")
-    pool = open_pool(tmp_path / "store")
-    assert pool.shape == (15, 64, 3)
+    pool = Pool(tmp_path / "store")
+    assert pool.sizes.tolist() == [96 if split == "test" else 64 for split in table["split"]]
     row = table.iloc[7]
-    vertices, _ = read_off(folder / row["file"])
-    points = row[["x", "y", "z"]].to_numpy(float) + row["scale"] * pool[7]
+    vertices, _ = read_mesh(folder / row["file"])
+    points = row[["x", "y", "z"]].to_numpy(float) + row["scale"] * pool.of(7, pool.open())
     assert (points > vertices.min(axis=0) - 1e-3 * row["scale"]).all()
     assert (points < vertices.max(axis=0) + 1e-3 * row["scale"]).all()
 
@@ -105,7 +108,7 @@ def test_folders_that_cannot_be_used(tmp_path, folder, change, reason):
 
 
 def test_files_that_change_behind_the_manifest(tmp_path, folder):
-    settings = ModelNetSettings(source="folder", folder=str(folder), pool=8)
+    settings = ModelNetSettings(source="folder", folder=str(folder), pool=8, test_pool=8)
     manifest = fetch(settings, tmp_path)
     victim = folder / "crate" / "test" / "crate_0.off"
     victim.write_bytes(victim.read_bytes() + b"\n")
@@ -119,17 +122,17 @@ def test_files_that_change_behind_the_manifest(tmp_path, folder):
 
 
 def test_the_stand_in_fills_the_real_layout(tmp_path):
-    settings = ModelNetSettings(source="twin", twin={"train": 1, "test": 1, "seed": 3}, pool=32)
+    settings = ModelNetSettings(source="twin", twin={"train": 1, "test": 1, "seed": 3}, pool=32, test_pool=32)
     manifest = fetch(settings, tmp_path)
     assert len(manifest["meshes"]) == 80
-    assert not manifest["real"]
+    assert (manifest["kind"], manifest["share"]) == ("stand-in", 0.0)
     assert "stand-in" in manifest["description"]
     assert manifest["meshes"][0] | {"bytes": 0} == {
         "file": "airplane/test/airplane_0002.off", "class": "airplane", "split": "test", "bytes": 0
     }  # fmt: skip
     # Found in a folder it is still no ModelNet40.
     again = fetch(ModelNetSettings(source="folder", folder=manifest["root"]), tmp_path)
-    assert not again["real"]
+    assert again["kind"] == "stand-in"
     # Same bytes for the same seed, and for any number of processes.
     prepare(manifest, tmp_path / "one", settings, 1)
     prepare(manifest, tmp_path / "two", settings, 2)
@@ -142,7 +145,7 @@ def test_every_family_gives_usable_meshes(tmp_path, name):
     sizes = set()
     for seed in range(4):
         path = mesh_file(tmp_path / "a.off", name, seed)
-        vertices, triangles = read_off(path)
+        vertices, triangles = read_mesh(path)
         sizes.add((len(vertices), len(triangles)))
         assert 20 < len(triangles) < 15_000
     assert len(sizes) > 1
@@ -191,15 +194,129 @@ def test_poisson_disk_points_keep_a_distance(tmp_path):
     names = ["one.off", "two.off"]
     for name in names:
         mesh_file(tmp_path / name, "stool")
-    draw = partial(meshes._try, tmp_path, 64, 0, "poisson-disk")
+    draw = partial(meshes._try, tmp_path, 0, "poisson-disk")
     with meshes._mapper(2, "poisson-disk", 2) as mapped:
-        clouds = [cloud.points for cloud in mapped(draw, names)]
+        clouds = [drawn.cloud.points for drawn in mapped(draw, [(name, 64) for name in names])]
     with meshes._mapper(1, "poisson-disk", 1) as mapped:
-        (alone,) = (cloud.points for cloud in mapped(draw, names[1:]))
+        (alone,) = (drawn.cloud.points for drawn in mapped(draw, [(names[1], 64)]))
     assert (alone == clouds[1]).all()
-    plain = meshes.points_of(tmp_path / names[0], names[0], 64, 0, "area").points
+    plain = meshes.points_of(tmp_path / names[0], "one", 64, 0, "area").cloud.points
 
     def gap(points):
         return (np.linalg.norm(points[:, None] - points, axis=2) + 9 * np.eye(len(points))).min()
 
     assert gap(clouds[0]) > 3 * gap(plain)
+
+
+def test_a_file_that_is_not_read_is_named_and_two_of_one_name_are_refused(tmp_path, folder, caplog):
+    for name in ("anchor_0.mtl", "anchor_0.fbx"):
+        (folder / "anchor" / "train" / name).write_text("no mesh")
+    (folder / "anchor" / "train" / "anchor_1.off").rename(folder / "anchor" / "train" / "ANCHOR_1.OFF")
+    manifest = fetch(ModelNetSettings(source="folder", folder=str(folder)), tmp_path)
+    assert len(manifest["meshes"]) == 15
+    assert "2 files are not read (anchor/train/anchor_0.fbx, anchor/train/anchor_0.mtl)" in caplog.text
+    (folder / "boat" / "test" / "boat_1.PLY").write_text("ply")
+    with pytest.raises(EquisetError, match=r"boat/test/boat_1\.PLY and boat/test/boat_1\.off have the same name"):
+        fetch(ModelNetSettings(source="folder", folder=str(folder)), tmp_path)
+
+
+def test_the_format_of_a_mesh_changes_no_point(tmp_path, folder):
+    settings = {"source": "folder", "folder": str(folder)}
+    prepared(tmp_path, **settings)
+    for path, suffix in zip(sorted(folder.rglob("*.off")), 4 * [".ply", ".OBJ", ".stl", ".glb"], strict=False):
+        path.with_suffix(suffix).write_bytes(as_file(*read_mesh(path), suffix.lower()))
+        path.unlink()
+    prepared(tmp_path, "mixed", **settings)
+    one, other = (Pool(tmp_path / name).open() for name in ("store", "mixed"))
+    np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+@pytest.fixture
+def part(tmp_path, monkeypatch):
+    """A ModelNet40 of six meshes of two classes, one with unknown counts, in a folder that lacks one."""
+    table = {}
+    names = ["bowl/train/bowl_0001", "bowl/train/bowl_0003", "bowl/test/bowl_0002", "cup/train/cup_0001"]
+    for number, full in enumerate([*names, "cup/test/cup_0002"]):
+        name = full.split("/")[0]
+        vertices, triangles = read_mesh(mesh_file(tmp_path / "part" / f"{full}.off", name, number))
+        table[full] = Counts(len(vertices), len(triangles)) if number else None
+    monkeypatch.setattr(modelnet40_official, "official", lambda: table | {"cup/train/cup_0009": None})
+    monkeypatch.setattr(modelnet40_official, "MESHES", 6)
+    return tmp_path / "part"
+
+
+def test_a_part_of_modelnet40_is_recognised_and_what_is_absent_is_named(tmp_path, part):
+    settings = {"source": "folder", "folder": str(part)}
+    store = prepared(tmp_path, **settings)
+    assert (store["kind"], store["share"], store["absent"]) == ("part", 5 / 6, 1)
+    assert store["description"] == "ModelNet40, 5 of 6 meshes"
+    assert (tmp_path / "store" / "absent.txt").read_text() == "cup/train/cup_0009\n"
+    mesh_file(part / "cup" / "train" / "cup_0009.off", "cup")
+    store = prepared(tmp_path, "whole", **settings)
+    assert (store["kind"], store["share"], store["description"]) == ("whole", 1.0, "ModelNet40")
+    # A mesh that is left out is absent.
+    (part / "cup" / "train" / "cup_0009.off").write_text("OFF\n0 0 0\n")
+    assert prepared(tmp_path, "skipped", **settings, on_bad_mesh="skip")["description"] == "ModelNet40, 5 of 6 meshes"
+
+
+def test_another_format_is_still_modelnet40(tmp_path, part):
+    for path, suffix in zip(sorted(part.rglob("*.off")), (".ply", ".obj", ".stl", ".glb", ".gltf"), strict=True):
+        path.with_suffix(suffix).write_bytes(as_file(*read_mesh(path), suffix))
+        path.unlink()
+    assert prepared(tmp_path, source="folder", folder=str(part))["kind"] == "part"
+
+
+def _move(old, new):
+    return lambda part: (part / f"{old}.off").rename(part / f"{new}.off")
+
+
+def _retriangulate(part):
+    """Cut the first triangle of a mesh in two."""
+    vertices, triangles = read_mesh(part / "cup" / "test" / "cup_0002.off")
+    a, b, c = triangles[0]
+    middle = [(vertices[a] + vertices[b]) / 2]
+    vertices, new = np.concatenate([vertices, middle]), len(vertices)
+    triangles = np.concatenate([[[a, new, c], [new, b, c]], triangles[1:]])
+    (part / "cup" / "test" / "cup_0002.off").write_bytes(as_file(vertices, triangles, ".off"))
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (_move("bowl/train/bowl_0003", "bowl/train/bowl_3"), "bowl/train/bowl_3"),
+        (_move("bowl/train/bowl_0001", "bowl/test/bowl_0001"), "bowl/test/bowl_0001"),
+        (_move("bowl/train/bowl_0001", "cup/train/bowl_0001"), "cup/train/bowl_0001"),
+        (_retriangulate, "cup/test/cup_0002"),
+    ],
+    ids=["renamed", "moved across the split", "in another class", "re-triangulated"],
+)
+def test_a_foreign_mesh_is_named_and_the_whole_is_no_longer_modelnet40(tmp_path, part, caplog, change, name):
+    change(part)
+    store = prepared(tmp_path, source="folder", folder=str(part))
+    assert (store["kind"], store["share"]) == ("own", 0.0)
+    assert store["foreign"] == {"meshes": 1, "first": [name]}
+    assert "absent" not in store
+    assert f"1 meshes ({name})" in caplog.text
+
+
+def test_the_official_table():
+    table = modelnet40_official.official()
+    assert len(table) == modelnet40_official.MESHES == 12_311
+    assert sum(counts is None for counts in table.values()) == 141
+    assert table["bathtub/train/bathtub_0001"] == (3514, 3546)
+    assert modelnet40_official.is_official("bathtub/train/bathtub_0001", Counts(None, 3546))
+    assert not modelnet40_official.is_official("bathtub/train/bathtub_0001", Counts(3514, 3545))
+    assert not modelnet40_official.is_official("bathtub/test/bathtub_0001", None)
+
+
+def test_twins_across_the_split_are_found_in_any_format(tmp_path, folder):
+    """A boat of training is a test crate, another one a test boat as PLY; two training anchors are the same."""
+    for number, path in enumerate(sorted(folder.glob("*/test/*.off"))):  # those of the fixture are in training, too
+        mesh_file(path, "cup", number)
+    shutil.copy(folder / "boat/train/boat_0.off", folder / "crate/test/crate_1.off")
+    (folder / "boat/test/boat_9.ply").write_bytes(as_file(*read_mesh(folder / "boat/train/boat_2.off"), ".ply"))
+    shutil.copy(folder / "anchor/train/anchor_0.off", folder / "anchor/train/anchor_9.off")
+    store = prepared(tmp_path, source="folder", folder=str(folder))
+    table = pd.read_parquet(tmp_path / "store" / "meshes.parquet").set_index("file")
+    assert table.index[table["twin_in_training"]].tolist() == ["boat/test/boat_9.ply", "crate/test/crate_1.off"]
+    assert store["twins"] == {"groups": 3, "across_split": 2, "across_classes": 1, "test_meshes": 2}

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equiset.data.off import BadMeshError, parse_off, read_off
+from equiset.data.mesh_files import BadMeshError, read_mesh
+from equiset.data.off import parse_off
 
 VERTICES = "0 0 0\n1 0 0\n1 1 0\n0 1 0\n"
 SQUARE = f"OFF\n4 2 0\n{VERTICES}3 0 1 2\n3 0 2 3\n"
@@ -86,13 +87,13 @@ def test_a_fault_is_named_with_the_file(tmp_path, text, reason):
     path = tmp_path / "bad_0001.off"
     path.write_text(text)
     with pytest.raises(BadMeshError, match=reason) as caught:
-        read_off(path)
+        read_mesh(path)
     assert "bad_0001.off" in str(caught.value)
 
 
 def test_a_file_that_cannot_be_read(tmp_path):
     with pytest.raises(BadMeshError, match=r"absent\.off cannot be read"):
-        read_off(tmp_path / "absent.off")
+        read_mesh(tmp_path / "absent.off")
 
 
 @settings(derandomize=True, deadline=None, max_examples=200)

@@ -5,16 +5,18 @@ import pandas as pd
 import pytest
 import torch
 
-from equiset.data.meshes import open_pool
 from equiset.data.modelnet40 import ModelNetSettings, fetch, prepare
+from equiset.data.pool import Pool
 from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.analyses import _activation, maximise
 from equiset.experiments.point_clouds.networks import CloudNet, Graph, NeighbourMean, RowLinear, nearest
+from equiset.experiments.point_clouds.results import table1
 from equiset.experiments.point_clouds.sets import make_sets
 from equiset.experiments.point_clouds.settings import Activations, CloudSets, CloudVariant
 from equiset.experiments.point_clouds.task import Clouds, Task
-from equiset.files import read_json
+from equiset.files import read_json, write_json
 from equiset.nn import SetLayer, SetNorm
+from equiset.results.runs import Material
 from equiset.training import train
 
 CPU = torch.device("cpu")
@@ -29,7 +31,7 @@ def variant(**changes):
 def store(tmp_path_factory):
     """The stand-in, one training and one test mesh for each class, 64 points each."""
     folder = tmp_path_factory.mktemp("clouds")
-    settings = ModelNetSettings(source="twin", twin={"train": 1, "test": 1}, pool=64)
+    settings = ModelNetSettings(source="twin", twin={"train": 1, "test": 1}, pool=64, test_pool=192)
     prepare(fetch(settings, folder / "cache"), folder / "store", settings)
     return folder / "store"
 
@@ -54,13 +56,41 @@ def test_sets_say_which_meshes_are_for_what(store, tmp_path):
     assert ((table["split"] == "test") == (meshes["split"] == "test")).all()
     with pytest.raises(EquisetError, match=r"65 different particles from pools of 64.*modelnet40\.pool"):
         make_sets(CloudSets(particles=65), 0, store, tmp_path / "more")
+    with pytest.raises(EquisetError, match=r"4 draws of 64 .* 256 points.* 192: raise datasets\.modelnet40\.test_pool"):
+        make_sets(CloudSets(particles=64, draws=4), 0, store, tmp_path / "more")
 
 
 def test_particles_are_drawn_without_replacement(store):
-    drawn = Clouds(store, CPU).draw(np.array([5, 0]), 64, np.random.default_rng(0)).numpy()
-    pool = open_pool(store)
-    for cloud, mesh in zip(drawn, (5, 0), strict=True):
-        assert sorted(map(tuple, cloud.tolist())) == sorted(map(tuple, pool[mesh].tolist()))
+    training = np.flatnonzero(pd.read_parquet(store / "meshes.parquet")["split"] == "train")[[5, 0]]
+    drawn = Clouds(store, CPU).draw(training, 64, np.random.default_rng(0)).numpy()
+    pool = Pool(store)
+    for cloud, mesh in zip(drawn, training, strict=True):
+        assert sorted(map(tuple, cloud.tolist())) == sorted(map(tuple, pool.of(mesh, pool.open()).tolist()))
+
+
+def test_no_two_draws_of_test_particles_share_one(store):
+    meshes = np.flatnonzero(pd.read_parquet(store / "meshes.parquet")["split"] == "test")
+    clouds = Clouds(store, CPU)
+
+    def drawn(seed, draw, particles=64):
+        return torch.cat([cloud for _, cloud in clouds.fixed_draw(meshes, particles, seed, 1, draw=draw)])
+
+    together = torch.cat([drawn(0, draw) for draw in range(3)], dim=1)
+    assert all(len(cloud.unique(dim=0)) == 192 for cloud in together)
+    assert torch.equal(drawn(0, 1), drawn(0, 1))
+    assert not torch.equal(drawn(0, 1), drawn(1, 1))
+    with pytest.raises(EquisetError, match=r"draw 4 of 64 .* needs 256 points, and a mesh has 192.*test_pool"):
+        drawn(0, 3)
+
+
+def test_predictions_mark_test_meshes_that_are_also_in_training(store, sets):
+    table = pd.read_parquet(sets / "sets.parquet")
+    twin = int(table.index[table["split"] == "test"][7])
+    task = Task(variant(), store, sets, CPU)
+    assert not task.twins.any()
+    task.twins = np.arange(40) == 7
+    predictions = task.predict(task.build_model().eval())
+    assert predictions.loc[predictions["twin_in_training"], "mesh"].tolist() == [twin, twin]
 
 
 def test_every_test_mesh_is_predicted_once_per_draw(store, sets):
@@ -201,3 +231,22 @@ def test_units_are_maximised_together_as_they_would_be_alone(form, objective):
     reached, after = maximise(SetNorm(), layers, units, options, objective)
     assert (after > before).all()
     torch.testing.assert_close(reached.mean(1), torch.zeros(6, 3), atol=1e-5, rtol=0)
+
+
+def test_table_1_is_also_given_without_the_twins(store, sets, tmp_path):
+    """Of forty test meshes, four are also in training; all of these are right, and half of the others."""
+    table = pd.DataFrame({"mesh": np.tile(np.arange(40), 2), "draw": np.repeat([0, 1], 40), "label": 1})
+    table["twin_in_training"] = table["mesh"] < 4
+    table["predicted"] = ((table["mesh"] < 4) | (table["mesh"] % 2 == 0)).astype(int)
+    run = tmp_path / "set-1000" / "seed0"
+    run.mkdir(parents=True)
+    about = read_json(sets / "sets.json") | {"twins": {"test_meshes": 4}}
+    spec = {"variant": "set-1000", "seed": 0, "scale": "smoke", "settings": variant().model_dump(mode="json")}
+    write_json(run / "run.json", {"spec": spec, "sets": about, "parameters": 9})
+    table.to_parquet(run / "predictions.parquet")
+    pd.DataFrame({"train_accuracy": [1.0]}).to_parquet(run / "metrics.parquet")
+    shown = table1(Material([run], store, {}))
+    row = shown.numbers.iloc[0]
+    assert (row["accuracy_mean"], row["accuracy_mean_without_twins"], row["test_twins"]) == (22 / 40, 18 / 36, 4)
+    assert shown.shown.iloc[0]["Without twins (%)"] == "50.0"
+    assert "Twins: 0 of the test meshes have exactly the triangles of a training mesh" in " ".join(shown.notes)

@@ -90,10 +90,12 @@ def test_seed_and_name_decide_the_points(tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "a.off"
     path.write_bytes(twin.as_off(*twin.draw(FAMILIES["cup"], rng), rng))
-    first = points_of(path, "cup/train/a.off", 50, 0, "area").points
-    assert (first == points_of(path, "cup/train/a.off", 50, 0, "area").points).all()
-    assert (first != points_of(path, "cup/train/b.off", 50, 0, "area").points).any()
-    assert (first != points_of(path, "cup/train/a.off", 50, 1, "area").points).any()
+    first = points_of(path, "cup/train/a", 50, 0, "area").cloud.points
+    assert (first == points_of(path, "cup/train/a", 50, 0, "area").cloud.points).all()
+    assert (first != points_of(path, "cup/train/b", 50, 0, "area").cloud.points).any()
+    assert (first != points_of(path, "cup/train/a", 50, 1, "area").cloud.points).any()
+    path.write_text("OFF\n3 1 0\n0 0 0\n1e99 0 0\n0 1e99 0\n3 0 1 2\n")
+    assert points_of(path, "large", 50, 0, "area").cloud.scale == 5e98
     path.write_text("OFF\n3 1 0\n0 0 0\n1 1 1\n2 2 2\n3 0 1 2\n")
     with pytest.raises(EquisetError, match=r"a\.off: the surface has no area"):
         points_of(path, "a.off", 50, 0, "area")

@@ -9,35 +9,51 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from equiset.data.off import read_off
+from equiset.data.mesh_files import UNSHARED, BadMeshError, read_mesh
+from equiset.data.modelnet40_official import Counts, name_of, recognise, some
 from equiset.data.surface import Cloud, sample_surface
 from equiset.errors import EquisetError
-from equiset.files import read_json, write_json
+from equiset.files import write_json
 
 log = logging.getLogger(__name__)
 
 _FEW = 64  # meshes that are read sooner than processes are started
 
 
-def points_of(path: Path, name: str, count: int, seed: int, sampling: str) -> Cloud:
+class Drawn(NamedTuple):
+    """What is taken from one mesh."""
+
+    cloud: Cloud
+    counts: Counts
+    content: str
+    """Digest of its triangles, the same in all formats."""
+
+
+def points_of(path: Path, name: str, count: int, seed: int, sampling: str) -> Drawn:
     """Return the points of one mesh. Seed and name decide them, so that they do not depend on the other meshes."""
-    vertices, triangles = read_off(path)
+    vertices, triangles = read_mesh(path)
     named = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
     rng = np.random.default_rng([seed, named])
     try:
-        return sample_surface(vertices, triangles, count, rng, poisson_disk=sampling == "poisson-disk")
+        cloud = sample_surface(vertices, triangles, count, rng, poisson_disk=sampling == "poisson-disk")
     except ValueError as reason:
-        raise EquisetError(f"{path}: {reason}. Mend or remove the file, or set on_bad_mesh: skip") from None
+        raise BadMeshError(f"{path}: {reason}. Mend or remove the file, or set on_bad_mesh: skip") from None
+    counts = Counts(None if path.suffix.lower() in UNSHARED else len(vertices), len(triangles))
+    # Some formats have float32 only, and no vertices in common; zero has no sign.
+    with np.errstate(over="ignore"):
+        corners = vertices.astype(np.float32)[triangles] + np.float32(0)
+    return Drawn(cloud, counts, hashlib.sha256(corners.tobytes()).hexdigest())
 
 
-def _try(root: Path, count: int, seed: int, sampling: str, name: str) -> Cloud | str:
+def _try(root: Path, seed: int, sampling: str, task: tuple[str, int]) -> Drawn | str:
+    file, count = task
     try:
-        return points_of(root / name, name, count, seed, sampling)
+        return points_of(root / file, name_of(file), count, seed, sampling)
     except EquisetError as error:
         return str(error)
 
@@ -47,56 +63,95 @@ def write_store(
     meshes: list[dict[str, Any]],
     folder: Path,
     about: dict[str, Any],
-    count: int,
+    sizes: dict[str, int],
     seed: int,
     sampling: str,
     on_bad_mesh: str,
     threads: int,
 ) -> None:
-    """Draw `count` points of every mesh, and write
+    """Draw points of every mesh, as many as `sizes` says for its split, and write
 
-    - `pool.f32`: float32, meshes x count x 3, to be memory-mapped; see `open_pool`;
-    - `meshes.parquet`: file, class, label, split, area, and centre and scale that lead back to the mesh's units;
-    - `store.json`: what the data are, the names of the classes, the meshes that were left out, the digest.
+    - `pool.f32`: the points of one mesh after the other, to be memory-mapped; see `equiset.data.pool`;
+    - `meshes.parquet`: file, class, label, split, number of points, area, centre and scale that lead back to the
+      mesh's units, and whether a test mesh is also in training;
+    - `store.json`: what the data are, the names of the classes, the meshes that were left out, the digest;
+    - `absent.txt`: which of ModelNet40's meshes are not there, if some are.
     """
     folder.mkdir(parents=True, exist_ok=True)
     classes = sorted({mesh["class"] for mesh in meshes})
-    sha256, rows, skipped = hashlib.sha256(), [], []
-    one = partial(_try, root, count, seed, sampling)
+    sha256, rows, skipped, counts, contents = hashlib.sha256(), [], [], {}, []
+    one, tasks = partial(_try, root, seed, sampling), [(mesh["file"], sizes[mesh["split"]]) for mesh in meshes]
     with (folder / "pool.f32").open("wb") as file, _mapper(len(meshes), sampling, threads) as mapped:
-        for mesh, cloud in zip(meshes, mapped(one, [mesh["file"] for mesh in meshes]), strict=True):
-            if isinstance(cloud, str):
+        for mesh, drawn in zip(meshes, mapped(one, tasks), strict=True):
+            if isinstance(drawn, str):
                 if on_bad_mesh == "stop":
-                    raise EquisetError(cloud)
-                log.warning("left out: %s", cloud)
-                skipped.append({"file": mesh["file"], "reason": cloud.split(". Mend")[0].replace(str(root), "")})
+                    raise EquisetError(drawn)
+                log.warning("left out: %s", drawn)
+                skipped.append({"file": mesh["file"], "reason": drawn.split(". Mend")[0].replace(str(root), "")})
                 continue
+            cloud = drawn.cloud
             content = cloud.points.tobytes()
             file.write(content)
             sha256.update(content)
             place = {"scale": cloud.scale, **dict(zip(("x", "y", "z"), cloud.centre, strict=True))}
             label = classes.index(mesh["class"])
-            rows.append({**mesh, "label": label, "area": cloud.area, **place})
+            rows.append({**mesh, "label": label, "points": len(cloud.points), "area": cloud.area, **place})
+            counts[name_of(mesh["file"])] = drawn.counts
+            contents.append(drawn.content)
     table = pd.DataFrame(rows).astype({"label": "int16"}) if rows else pd.DataFrame({"class": [], "split": []})
     for name in classes:
         for split in ("train", "test"):
             if not ((table["class"] == name) & (table["split"] == split)).any():
                 raise EquisetError(f"no mesh of {root / name / split} can be used; see the log for the reasons")
+    twins, table["twin_in_training"] = find_twins(table, contents)
     table.to_parquet(folder / "meshes.parquet", index=False)
     sha256.update(table["label"].to_numpy().tobytes() + "".join(table["split"]).encode())
     store = {
         **about,
+        **_settle(about, counts, folder),
         "classes": classes,
-        "pool": count,
+        "pool": sizes["train"],
+        "test_pool": sizes["test"],
         "sampling": sampling,
         "meshes": len(table),
         "train": int((table["split"] == "train").sum()),
         "test": int((table["split"] == "test").sum()),
         "skipped": skipped,
+        "twins": twins,
         "digest": sha256.hexdigest(),
     }
     write_json(folder / "store.json", store)
     log.info("%s: %d training and %d test meshes", store["description"], store["train"], store["test"])
+
+
+def _settle(about: dict[str, Any], counts: dict[str, Counts], folder: Path) -> dict[str, Any]:
+    """Say whose meshes these are, now that they were read, and which are foreign or absent."""
+    if about["kind"] == "stand-in":
+        return {}
+    # The archive's checksum says more than numbers of vertices.
+    known = counts if about["source"] == "folder" else dict.fromkeys(counts)
+    kind, foreign, absent = recognise(known)
+    if foreign:
+        log.warning("not ModelNet40's, so results are not the paper's: %d meshes (%s)", len(foreign), some(foreign))
+        return {**kind, "foreign": {"meshes": len(foreign), "first": foreign[:20]}}
+    if absent:
+        (folder / "absent.txt").write_text("\n".join(absent) + "\n")
+    return {**kind, "absent": len(absent)}
+
+
+def find_twins(table: pd.DataFrame, contents: list[str]) -> tuple[dict[str, int], pd.Series]:
+    """Count the groups of meshes with the same triangles, and mark the test meshes that are also in training."""
+    groups = table.groupby(pd.Series(contents, index=table.index))
+    several = groups.size() > 1
+    across_split, across_classes = ((groups[column].nunique() > 1) for column in ("split", "class"))
+    trained = groups["split"].transform(lambda split: (split == "train").any())
+    twins = (table["split"] == "test") & trained
+    return {
+        "groups": int(several.sum()),
+        "across_split": int(across_split.sum()),
+        "across_classes": int(across_classes.sum()),
+        "test_meshes": int(twins.sum()),
+    }, twins
 
 
 @contextmanager
@@ -121,13 +176,3 @@ def _mapper(tasks: int, sampling: str, threads: int) -> Iterator[Any]:
         except BaseException:
             executor.shutdown(cancel_futures=True)
             raise
-
-
-def open_pool(store: Path) -> np.memmap:
-    """Map the points of all meshes: float32, meshes x points x 3.
-
-    What has been read through a map counts as memory of the process until the map is dropped. Who reads all meshes
-    in turn opens a map for each batch.
-    """
-    about = read_json(store / "store.json")
-    return np.memmap(store / "pool.f32", np.float32, "r", shape=(about["meshes"], about["pool"], 3))

@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import re
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
 
@@ -10,7 +9,8 @@ from pydantic import Field
 
 from equiset.data.archive import unpack
 from equiset.data.download import download
-from equiset.data.source import Address, SourceSettings, Space
+from equiset.data.modelnet40_official import CLASS_SIZES, name_of, recognise, some
+from equiset.data.source import ABOUT, Address, SourceSettings, Space
 from equiset.errors import EquisetError
 from equiset.files import digest
 from equiset.settings import Settings
@@ -24,22 +24,6 @@ UNPACKED_AT_MOST = 20 * 2**30
 TWIN_COMMAND = "snakemake --cores all --config 'datasets={modelnet40: {source: twin}}'"
 STAND_IN = "stand-in.txt"
 """A file beside the classes of the stand-in, so that it is never taken for the real data."""
-
-# Meshes of each class for training and test: the official split.
-CLASS_SIZES = {
-    name: (int(train), int(test))
-    for name, train, test in re.findall(
-        r"(\w+) (\d+)/(\d+)",
-        """
-        airplane 626/100, bathtub 106/50, bed 515/100, bench 173/20, bookshelf 572/100, bottle 335/100, bowl 64/20,
-        car 197/100, chair 889/100, cone 167/20, cup 79/20, curtain 138/20, desk 200/86, door 109/20, dresser 200/86,
-        flower_pot 149/20, glass_box 171/100, guitar 155/100, keyboard 145/20, lamp 124/20, laptop 149/20,
-        mantel 284/100, monitor 465/100, night_stand 200/86, person 88/20, piano 231/100, plant 240/100,
-        radio 104/20, range_hood 115/100, sink 128/20, sofa 680/100, stairs 124/20, stool 90/20, table 392/100,
-        tent 163/20, toilet 344/100, tv_stand 267/100, vase 475/100, wardrobe 87/20, xbox 103/20
-        """,
-    )
-}
 
 
 class TwinSize(Settings):
@@ -60,13 +44,16 @@ class ModelNetSettings(SourceSettings):
     holds: ClassVar[str] = "the classes"
 
     folder: str | None = None
-    """With `source: folder`, a folder with `<class>/train/*.off` and `<class>/test/*.off`, whatever the classes."""
+    """With `source: folder`, a folder with meshes in `<class>/train/` and `<class>/test/`, whatever the classes: files
+    of the formats OFF, PLY, OBJ, STL, GLB and glTF, also mixed."""
     mirrors: list[Address] = Field(["https://modelnet.cs.princeton.edu/ModelNet40.zip"])
     """Addresses of the archive, tried in this order."""
     attempts: int = Field(5, ge=1)
     """Attempts in a row at one mirror; the files are large."""
     pool: int = Field(10_000, ge=1, le=1_000_000)
-    """Points that are drawn from each mesh once; training and test take theirs from these."""
+    """Points that are drawn from each training mesh once; the particles of every epoch are some of them."""
+    test_pool: int = Field(15_000, ge=1, le=1_000_000)
+    """The same for test meshes: enough for all draws of test particles, so that no two draws share a point."""
     sampling: Literal["area", "poisson-disk"] = "area"
     """`area`: every point of the surface is equally likely; `poisson-disk`: points keep a distance (slow)."""
     seed: int = Field(0, ge=0)
@@ -80,10 +67,11 @@ class ModelNetSettings(SourceSettings):
         sizes = CLASS_SIZES.values()
         if self.source == "twin":
             sizes = [(min(train, self.twin.train), min(test, self.twin.test)) for train, test in sizes]
-        meshes = sum(map(sum, sizes))
+        train, test = map(sum, zip(*sizes, strict=True))
+        points = train * self.pool + test * self.test_pool
         # Of meshes as text a zip file makes a fifth; of a folder nothing is copied, and its meshes are not yet counted.
-        raw = {"twin": 40_000 * meshes, "folder": 0, "download": 6 * ARCHIVE_BYTES}
-        return Space(raw[self.source], meshes * (12 * self.pool + 200))
+        raw = {"twin": 40_000 * (train + test), "folder": 0, "download": 6 * ARCHIVE_BYTES}
+        return Space(raw[self.source], 12 * points + 200 * (train + test))
 
 
 SETTINGS = ModelNetSettings
@@ -99,15 +87,10 @@ def fetch(settings: ModelNetSettings, cache: Path) -> dict[str, Any]:
     else:
         root = _make_twin(settings.twin, cache)
     meshes = _find(root)
-    real, description = _recognise(root, meshes)
-    if settings.source == "folder" and not real:
-        log.warning("%s: these meshes are not ModelNet40's; results on them are not the paper's", root)
     return {
         "dataset": "modelnet40",
         "source": settings.source,
-        "kind": "whole" if real else "stand-in" if "stand-in" in description else "own",
-        "share": float(real),
-        "description": description,
+        **_recognise(root, meshes),
         "root": str(root),
         "meshes": meshes,
         "files": files,
@@ -122,7 +105,7 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: ModelNetSettings, 
     try:
         if manifest["dataset"] != "modelnet40":
             raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of modelnet40. {remedy}")
-        about = {key: manifest[key] for key in ("dataset", "source", "kind", "share", "description")}
+        about = {key: manifest[key] for key in ABOUT}
         root, meshes = Path(manifest["root"]), manifest["meshes"]
         sizes = {mesh["file"]: mesh["bytes"] for mesh in meshes}
     except (KeyError, TypeError) as error:
@@ -133,9 +116,8 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: ModelNetSettings, 
             raise EquisetError(f"{path}, which the manifest names, is gone. {remedy}")
         if path.stat().st_size != size:
             raise EquisetError(f"{path} has changed since the manifest was written. {remedy}")
-    write_store(
-        root, meshes, folder, about, settings.pool, settings.seed, settings.sampling, settings.on_bad_mesh, threads
-    )
+    pools = {"train": settings.pool, "test": settings.test_pool}
+    write_store(root, meshes, folder, about, pools, settings.seed, settings.sampling, settings.on_bad_mesh, threads)
 
 
 def _download(settings: ModelNetSettings, cache: Path) -> tuple[Path, dict[str, Any]]:
@@ -162,20 +144,35 @@ def _download(settings: ModelNetSettings, cache: Path) -> tuple[Path, dict[str, 
 
 def _find(root: Path) -> list[dict[str, Any]]:
     """Return file, class, split and size of all meshes, in the order of their names."""
+    from equiset.data.mesh_files import SUFFIXES  # numpy and pyarrow, which nobody needs to read a config
+
     where = f"datasets.modelnet40: {root}"
     if not root.is_dir():
         raise EquisetError(f"{where}: there is no such folder")
-    meshes = []
-    for path in sorted(root.glob("*/*/*"), key=lambda path: path.relative_to(root).as_posix()):
+    found: dict[tuple[str, str, str], PurePosixPath] = {}
+    unread = []
+    for path in sorted(root.glob("*/*/*")):
         relative = PurePosixPath(path.relative_to(root).as_posix())
-        kind, split, name = relative.parts
+        kind, split, _ = relative.parts
         hidden = any(part.startswith((".", "__MACOSX")) for part in relative.parts)
-        if hidden or split not in ("train", "test") or not name.lower().endswith(".off") or not path.is_file():
+        if hidden or split not in ("train", "test") or not path.is_file():
             continue
-        meshes.append({"file": str(relative), "class": kind, "split": split, "bytes": path.stat().st_size})
+        if relative.suffix.lower() not in SUFFIXES:
+            unread.append(str(relative))
+            continue
+        # What decides a mesh's points is its name without the format, so that must be its own.
+        if (other := found.setdefault((kind, split, relative.stem), relative)) != relative:
+            raise EquisetError(f"{where}: {other} and {relative} have the same name; remove or rename one of them")
+    if unread:
+        read = ", ".join(suffix[1:].upper() for suffix in SUFFIXES)
+        log.warning("%s: %d files are not read (%s); meshes are files of %s", root, len(unread), some(unread), read)
+    meshes = [
+        {"file": str(file), "class": kind, "split": split, "bytes": (root / file).stat().st_size}
+        for (kind, split, _), file in sorted(found.items())
+    ]
     classes = {split: {mesh["class"] for mesh in meshes if mesh["split"] == split} for split in ("train", "test")}
     if not meshes:
-        raise EquisetError(f"{where} holds no meshes; expected <class>/train/*.off and <class>/test/*.off")
+        raise EquisetError(f"{where} holds no meshes; expected <class>/train/*.off (.ply, ...) and <class>/test/*.off")
     if lonely := sorted(classes["train"] ^ classes["test"]):
         lacking = "train" if lonely[0] in classes["test"] else "test"
         raise EquisetError(f"{where}: the class {lonely[0]!r} has no meshes in {lonely[0]}/{lacking}")
@@ -184,16 +181,12 @@ def _find(root: Path) -> list[dict[str, Any]]:
     return meshes
 
 
-def _recognise(root: Path, meshes: list[dict[str, Any]]) -> tuple[bool, str]:
-    """Say whether these are ModelNet40's meshes, by classes and their sizes, and describe them."""
+def _recognise(root: Path, meshes: list[dict[str, Any]]) -> dict[str, Any]:
+    """Say whose meshes these are by their names; `prepare` settles it when it has read them."""
     if (root / STAND_IN).exists():
-        return False, (root / STAND_IN).read_text().splitlines()[0]
-    sizes: dict[str, list[int]] = {}
-    for mesh in meshes:
-        sizes.setdefault(mesh["class"], [0, 0])[mesh["split"] == "test"] += 1
-    if {name: tuple(size) for name, size in sizes.items()} == CLASS_SIZES:
-        return True, "ModelNet40"
-    return False, f"user meshes in the layout of ModelNet40, {len(sizes)} classes"
+        text = (root / STAND_IN).read_text().splitlines()[0]
+        return {"kind": "stand-in", "share": 0.0, "description": text}
+    return recognise({name_of(mesh["file"]): None for mesh in meshes}).about
 
 
 def _make_twin(size: TwinSize, cache: Path) -> Path:

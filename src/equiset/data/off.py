@@ -2,21 +2,17 @@
 
 Most files hold one vertex or one triangle per line, separated by single spaces; pyarrow reads those many times
 faster than a mesh library does. Files with comments, blank lines, polygons or colours are read line by line: trimesh
-stumbles over polygons of more than four corners, pymeshlab over a header that is joined with its counts. Either way
-the result is checked, and a file that cannot be used raises `BadMeshError` with its name and the reason.
+stumbles over polygons of more than four corners, pymeshlab over a header that is joined with its counts.
 """
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from equiset.errors import EquisetError
-
-_LARGEST = 2**30  # bytes of one file
 # What a line takes at least: "0 0 0" and "3 0 1 2", each with its end.
 _VERTEX_BYTES, _FACE_BYTES = 6, 8
 _KEYWORD = re.compile(rb"\s*(?:#[^\n]*\n\s*)*([A-Za-z0-9]*?OFF)[ \t]*(BINARY)?", re.IGNORECASE)
@@ -24,31 +20,13 @@ _BLANK_OR_COMMENT = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n)*")
 _COUNTS = re.compile(rb"[ \t]*(\d+)[ \t]+(\d+)(?:[ \t]+-?\d+)?[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)")
 
 
-class BadMeshError(EquisetError):
-    """A mesh from which no points can be drawn."""
-
-
-def read_off(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return vertices (float64, n x 3) and triangles (int64, m x 3) of an OFF file.
-
-    Polygons of more than three corners are cut into triangles. Degenerate and repeated faces and unreferenced
-    vertices stay as they are: they are harmless to whoever draws points by area.
-    """
-    path = Path(path)
-    try:
-        if (size := path.stat().st_size) > _LARGEST:
-            raise BadMeshError(f"{path}: {size} bytes are more than a mesh may have ({_LARGEST})")
-        content = path.read_bytes()
-    except OSError as error:
-        raise BadMeshError(f"{path} cannot be read: {error.strerror or error}") from None
-    try:
-        return parse_off(content)
-    except ValueError as reason:
-        raise BadMeshError(f"{path}: {reason}. Mend or remove the file, or set on_bad_mesh: skip") from None
-
-
 def parse_off(content: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Return vertices and triangles of the bytes of an OFF file; raise `ValueError` with the reason if it has none."""
+    """Return vertices (float64, n x 3) and triangles (int64, m x 3) of the bytes of an OFF file.
+
+    Raise `ValueError` with the reason if they cannot be used. Polygons of more than three corners are cut into
+    triangles. Degenerate and repeated faces and unreferenced vertices stay as they are: they are harmless to whoever
+    draws points by area.
+    """
     n_vertices, n_faces, start = _header(content)
     if not n_vertices or not n_faces:
         raise ValueError(f"the mesh is empty: {n_vertices} vertices, {n_faces} faces")
@@ -59,7 +37,7 @@ def parse_off(content: bytes) -> tuple[np.ndarray, np.ndarray]:
             f"and only {len(content) - start} bytes follow"
         )
     vertices, triangles = _plain(content, start, n_vertices, n_faces) or _general(content, start, n_vertices, n_faces)
-    _check(vertices, triangles)
+    check_mesh(vertices, triangles)
     return vertices, triangles
 
 
@@ -111,10 +89,7 @@ def _columns(content: bytes, start: int, end: int, kind: pa.DataType, width: int
 
 
 def _general(content: bytes, start: int, n_vertices: int, n_faces: int) -> tuple[np.ndarray, np.ndarray]:
-    """Read what has comments, blank lines, polygons, colours or other spacing, line by line.
-
-    A polygon is cut into a fan of triangles around its first corner, which is exact if it is convex.
-    """
+    """Read what has comments, blank lines, polygons, colours or other spacing, line by line."""
     text = re.sub(rb"#[^\r\n]*", b"", content[start:])
     lines = [words for line in text.splitlines() if (words := line.split())]
     if len(lines) < n_vertices + n_faces:
@@ -135,7 +110,7 @@ def _general(content: bytes, start: int, n_vertices: int, n_faces: int) -> tuple
         except (ValueError, OverflowError):
             kind, row = ("vertex", number) if number < n_vertices else ("face", number - n_vertices)
             raise ValueError(f"{kind} {row} is malformed: {b' '.join(words)[:60]!r}") from None
-        triangles += [(corners[0], one, other) for one, other in pairwise(corners[1:])]
+        triangles += fan(corners)
     if not triangles:
         raise ValueError("no face has three corners")
     try:
@@ -144,7 +119,13 @@ def _general(content: bytes, start: int, n_vertices: int, n_faces: int) -> tuple
         raise ValueError("a face names a vertex whose number is absurd") from None
 
 
-def _check(vertices: np.ndarray, triangles: np.ndarray) -> None:
+def fan(corners: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Cut a polygon into triangles around its first corner, which is exact if it is convex."""
+    return [(corners[0], one, other) for one, other in pairwise(corners[1:])]
+
+
+def check_mesh(vertices: np.ndarray, triangles: np.ndarray) -> None:
+    """Raise `ValueError` if a coordinate is not finite, or a triangle names a vertex that is not there."""
     if not np.isfinite(vertices).all():
         row = int(np.flatnonzero(~np.isfinite(vertices).all(axis=1))[0])
         raise ValueError(f"vertex {row} is not finite: {' '.join(map(str, vertices[row]))}")

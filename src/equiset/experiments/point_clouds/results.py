@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from equiset.data.meshes import open_pool
+from equiset.data.pool import Pool
 from equiset.files import read_json
 from equiset.parquet import read_parquet
 from equiset.results.figures import Canvas, Figure, name_data
@@ -55,16 +55,21 @@ MAXIMISED = {"max": "largest activation of a particle", "mean": "mean activation
 SHOW = ("airplane", "chair", "guitar", "lamp", "toilet", "person", "car", "bottle")
 
 
-def accuracies(run: Run) -> list[float]:
-    """Return the accuracy on all test meshes for each draw of their particles."""
-    hits = run.predictions["predicted"] == run.predictions["label"]
-    return hits.groupby(run.predictions["draw"]).mean().tolist()
+def accuracies(run: Run, twins: bool = True) -> list[float]:
+    """Return the accuracy on all test meshes for each draw of their particles.
+
+    Without `twins`, on those that are not also in training.
+    """
+    table = run.predictions if twins else run.predictions[~run.predictions["twin_in_training"]]
+    return (table["predicted"] == table["label"]).groupby(table["draw"]).mean().tolist()
 
 
 def _measured(group: list[Run]) -> dict[str, float]:
     draws = [accuracies(run) for run in group]
+    without_twins = [value for run in group for value in accuracies(run, twins=False)]
     return {
         "accuracy_mean": float(np.mean(draws)),
+        "accuracy_mean_without_twins": float(np.mean(without_twins)) if without_twins else float("nan"),
         "accuracy_sd_over_draws": float(np.mean([spread(values) for values in draws])),
         "accuracy_sd_over_seeds": spread([float(np.mean(values)) for values in draws]),
         "train_accuracy_last": float(np.mean([run.metrics["train_accuracy"].iloc[-1] for run in group])),
@@ -72,6 +77,7 @@ def _measured(group: list[Run]) -> dict[str, float]:
         "epochs": group[0].settings["training"]["epochs"],
         "seeds": len(group),
         "test_meshes": group[0].info["sets"]["meshes"]["test"],
+        "test_twins": group[0].info["sets"]["twins"]["test_meshes"],
         "draws": group[0].info["sets"]["draws"],
         "data_kind": group[0].info["sets"]["kind"],
         "data_share": group[0].info["sets"]["share"],
@@ -101,6 +107,7 @@ def table1(material: Material) -> Table:
                 "Representation": "directed graph" if settings["model"] == "graph" else "point cloud",
                 "Accuracy (%)": _plus_minus(measured["accuracy_mean"], measured["accuracy_sd_over_draws"]),
                 "Over seeds (±)": _points(measured["accuracy_sd_over_seeds"]),
+                "Without twins (%)": _points(measured["accuracy_mean_without_twins"]),
                 "Paper (%)": f"{paper} ± {paper_sd:g} ({paper_size})",
                 "Parameters": f"{measured['parameters']:,}",
                 "Epochs": str(measured["epochs"]),
@@ -108,7 +115,7 @@ def table1(material: Material) -> Table:
         )
     for model, size, representation, accuracy, source in QUOTED:
         row = {"Model": f"{model} (quoted)", "Instance size": size, "Representation": representation}
-        row |= dict.fromkeys(("Accuracy (%)", "Over seeds (±)", "Parameters", "Epochs"), "—")
+        row |= dict.fromkeys(("Accuracy (%)", "Over seeds (±)", "Without twins (%)", "Parameters", "Epochs"), "—")
         shown.append({**row, "Paper (%)": f"{accuracy} ({source})"})
     test = _facts(material, "test")
     return Table(
@@ -118,14 +125,14 @@ def table1(material: Material) -> Table:
         (
             f"Accuracy: last epoch, all {test['meshes']} test meshes; ± is the standard deviation over draws of "
             "test particles, as in the paper. Over seeds: the same over trainings. Quoted: reported by others on "
-            "ModelNet40, not measured here. " + _left_out(material),
+            "ModelNet40, not measured here. " + _left_out(material) + _twins(material),
             f"Measured on {what_was_measured(material.runs)}",
         ),
     )
 
 
-def _points(sd: float) -> str:
-    return "—" if np.isnan(sd) else f"{100 * sd:.1f}"
+def _points(share: float) -> str:
+    return "—" if np.isnan(share) else f"{100 * share:.1f}"
 
 
 def _facts(material: Material, split: str) -> dict[str, int]:
@@ -138,6 +145,15 @@ def _left_out(material: Material) -> str:
     skipped = read_json(material.store / "store.json")["skipped"]
     names = ", ".join(entry["file"] for entry in skipped[:5]) + (", ..." if len(skipped) > 5 else "")
     return f"Meshes left out because they cannot be used: {len(skipped)}{f' ({names})' if skipped else ''}."
+
+
+def _twins(material: Material) -> str:
+    """Say how many test meshes are also in training."""
+    twins = read_json(material.store / "store.json")["twins"]
+    return (
+        f" Twins: {twins['test_meshes']} of the test meshes have exactly the triangles of a training mesh "
+        f"({twins['across_split']} groups; {twins['across_classes']} groups are in two classes)."
+    )
 
 
 def ablations(material: Material) -> Table:
@@ -216,7 +232,8 @@ def figure2(material: Material) -> Figure:
     """Two clouds for each of eight classes, and beneath each its projections onto the xy, zy and xz planes."""
     store = read_json(material.store / "store.json")
     meshes = read_parquet(material.store / "meshes.parquet", columns=["class", "split"])
-    pool = open_pool(material.store)
+    pool = Pool(material.store)
+    all_points = pool.open()
     names = [name for name in SHOW if name in store["classes"]]
     names = (names + [name for name in store["classes"] if name not in names])[: len(SHOW)]
     view, gap, head = 1.02, 0.14, 0.22
@@ -229,7 +246,7 @@ def figure2(material: Material) -> Figure:
         chosen = meshes.index[(meshes["class"] == name) & (meshes["split"] == "train")][:2]
         for row, mesh in enumerate(chosen):
             top = head + row * (view + small + 0.3)
-            points = np.array(pool[mesh, :1000])
+            points = np.array(pool.of(mesh, all_points)[:1000])
             points -= (points.min(axis=0) + points.max(axis=0)) / 2
             points /= np.linalg.norm(points, axis=1).max()
             _draw_cloud(_panel(canvas, left, top, view, 1.02), points, -55, 1.1)

@@ -12,14 +12,21 @@ from equiset.parquet import read_parquet
 
 
 def make_sets(settings: CloudSets, seed: int, store: Path, folder: Path) -> None:
-    """Write `sets.parquet` (row of the pool, split, label) and `sets.json` (what they are, and their digest)."""
+    """Write `sets.parquet` (row of `meshes.parquet`, split, label, whether a test mesh is also in training), and
+    `sets.json` (what they are, and their digest)."""
     about = read_json(store / "store.json")
     if settings.particles > about["pool"]:
         raise EquisetError(
             f"cannot draw {settings.particles} different particles from pools of {about['pool']}: "
             "raise datasets.modelnet40.pool"
         )
-    meshes = read_parquet(store / "meshes.parquet", columns=["label", "split"])
+    if settings.draws * settings.particles > about["test_pool"]:
+        raise EquisetError(
+            f"{settings.draws} draws of {settings.particles} test particles that share none need "
+            f"{settings.draws * settings.particles} points of a mesh, and test meshes have {about['test_pool']}: raise "
+            "datasets.modelnet40.test_pool, or lower draws or particles in experiments.point_clouds.sets"
+        )
+    meshes = read_parquet(store / "meshes.parquet", columns=["label", "split", "twin_in_training"])
     split = meshes["split"].to_numpy(dtype=object, copy=True)
     train = np.flatnonzero(split == "train")
     held_out = np.random.default_rng(seed).permutation(train)[: round(settings.holdout * len(train))]
@@ -32,6 +39,7 @@ def make_sets(settings: CloudSets, seed: int, store: Path, folder: Path) -> None
             "mesh": np.arange(len(meshes), dtype=np.int32),
             "split": pd.Categorical(split, categories=names),
             "label": meshes["label"],
+            "twin_in_training": meshes["twin_in_training"],
         }
     )
     folder.mkdir(parents=True)
@@ -43,5 +51,6 @@ def make_sets(settings: CloudSets, seed: int, store: Path, folder: Path) -> None
         classes=len(about["classes"]),
         meshes={name: int((split == name).sum()) for name in names},
         skipped=len(about["skipped"]),
+        twins=about["twins"],
     )
     write_json(folder / "sets.json", described)

@@ -14,7 +14,7 @@ class CloudSets(Sets):
     particles: int = Field(ge=1)
     """Particles of a cloud, drawn from the mesh's pool without replacement: for training anew in every epoch."""
     draws: int = Field(3, ge=1)
-    """Independent draws of test particles; each test mesh is evaluated once for each."""
+    """Draws of test particles, no two with a point in common; each test mesh is evaluated once for each."""
     holdout: float = Field(0.0, ge=0, lt=1)
     """Share of the training meshes that is kept for validation, for tuning. The reported runs learn from all."""
 

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiset.data.meshes import open_pool
+from equiset.data.pool import Pool
+from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.networks import CloudNet
 from equiset.experiments.point_clouds.settings import CloudVariant
 from equiset.files import read_json
@@ -25,28 +26,45 @@ class Clouds:
     """Draws particles from the pools of a store."""
 
     def __init__(self, store: Path, device: torch.device):
-        self.store, self.device = store, device
+        self.pool, self.device = Pool(store), device
 
     def draw(self, meshes: np.ndarray, particles: int, rng: np.random.Generator, part: slice = slice(None)) -> Tensor:
         """Return (meshes, particles, 3): for each mesh, particles of its pool without replacement.
 
         Only those of the meshes of `part`, but random numbers are drawn as if for all.
         """
-        # A map for each batch: pages that were read count as memory of this process as long as a map holds them.
-        pool = open_pool(self.store)
-        chosen = [rng.choice(pool.shape[1], particles, replace=False, shuffle=False) for _ in meshes][part]
-        clouds = np.empty((len(chosen), particles, 3), dtype=np.float32)
-        for cloud, mesh, points in zip(clouds, meshes[part], chosen, strict=True):
-            np.take(pool[mesh], points, axis=0, out=cloud)
-        return torch.from_numpy(clouds).to(self.device)
+        sizes = self.pool.sizes[meshes]
+        chosen = [rng.choice(size, particles, replace=False, shuffle=False) for size in sizes]
+        return self._take(meshes[part], chosen[part], particles)
 
-    def fixed_draw(self, meshes: np.ndarray, particles: int, *seeds: int) -> Iterator[tuple[slice, Tensor]]:
-        """Yield the clouds of all `meshes` in batches, with the rows that they are; the seeds decide the particles."""
+    def fixed_draw(
+        self, meshes: np.ndarray, particles: int, *seeds: int, draw: int = 0
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """Yield the clouds of all `meshes` in batches, with the rows that they are; the seeds decide the particles.
+
+        For the same seeds, no two draws have a particle in common.
+        """
+        start, stop = draw * particles, (draw + 1) * particles
+        if stop > (smallest := self.pool.sizes[meshes].min(initial=stop)):
+            raise EquisetError(
+                f"draw {draw + 1} of {particles} different particles needs {stop} points, and a mesh has {smallest}: "
+                "raise datasets.modelnet40.test_pool (pool for a holdout)"
+            )
         rng = np.random.default_rng(seeds)
         step = max(1, _ROWS // particles)
-        for start in range(0, len(meshes), step):
-            rows = slice(start, start + step)
-            yield rows, self.draw(meshes[rows], particles, rng)
+        for first in range(0, len(meshes), step):
+            rows = slice(first, first + step)
+            # Shuffled whole, so that a draw does not depend on how many others there are.
+            chosen = [rng.permutation(size)[start:stop] for size in self.pool.sizes[meshes[rows]]]
+            yield rows, self._take(meshes[rows], chosen, particles)
+
+    def _take(self, meshes: np.ndarray, chosen: list[np.ndarray], particles: int) -> Tensor:
+        # A map for each batch: pages that were read count as memory of this process as long as a map holds them.
+        points = self.pool.open()
+        clouds = np.empty((len(meshes), particles, 3), dtype=np.float32)
+        for cloud, mesh, rows in zip(clouds, meshes, chosen, strict=True):
+            np.take(self.pool.of(mesh, points), rows, axis=0, out=cloud)
+        return torch.from_numpy(clouds).to(self.device)
 
 
 class Task:
@@ -62,6 +80,7 @@ class Task:
             str(split): (part["mesh"].to_numpy(), part["label"].to_numpy(dtype=np.int64))
             for split, part in table.groupby("split", observed=False)
         }
+        self.twins = table.loc[table["split"] == "test", "twin_in_training"].to_numpy()
 
     def build_model(self) -> nn.Module:
         return CloudNet(self.settings, self.about["classes"])
@@ -91,13 +110,17 @@ class Task:
 
     @torch.no_grad()
     def predict(self, model: nn.Module) -> pd.DataFrame:
-        """Return the predicted class of every test mesh, once for each draw of its particles."""
+        """Return the predicted class of every test mesh, once for each draw of its particles.
+
+        `twin_in_training` marks meshes that are also among those of training.
+        """
         meshes, labels = self.splits["test"]
         parts = []
         for draw in range(self.about["draws"]):
-            for rows, clouds in self.clouds.fixed_draw(meshes, self.particles, self.about["seed"], 1 + draw):
+            for rows, clouds in self.clouds.fixed_draw(meshes, self.particles, self.about["seed"], 1, draw=draw):
                 probability, predicted = model(clouds).float().softmax(1).max(1)
                 columns = {"mesh": meshes[rows], "draw": draw, "label": labels[rows]}
+                columns |= {"twin_in_training": self.twins[rows]}
                 columns |= {"predicted": predicted.cpu().numpy(), "probability": probability.cpu().numpy()}
                 parts.append(pd.DataFrame(columns))
         small = dict.fromkeys(("draw", "label", "predicted"), "int16")
