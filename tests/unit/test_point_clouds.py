@@ -9,12 +9,20 @@ from equiset.data.meshes import open_pool
 from equiset.data.modelnet40 import ModelNetSettings, fetch, prepare
 from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.analyses import _activation, maximise
-from equiset.experiments.point_clouds.networks import CloudNet, Graph, NeighbourMean, RowLinear, nearest
+from equiset.experiments.point_clouds.networks import (
+    CloudNet,
+    Graph,
+    NeighbourMean,
+    PoolingEncoder,
+    RowLinear,
+    nearest,
+)
 from equiset.experiments.point_clouds.sets import make_sets
 from equiset.experiments.point_clouds.settings import Activations, CloudSets, CloudVariant
 from equiset.experiments.point_clouds.task import Clouds, Task
 from equiset.files import read_json
 from equiset.nn import SetLayer, SetNorm
+from equiset.nn.encoder import CHUNK_BYTES
 from equiset.training import train
 
 CPU = torch.device("cpu")
@@ -180,6 +188,45 @@ def test_rows_without_gradient_change_nothing(bias):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
     with torch.autocast("cpu", torch.bfloat16):
         layer.float()(torch.randn(6, 5)).sum().backward()
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 2000, 2**21])
+@pytest.mark.parametrize("kind", ["random", "twice", "grid"])
+def test_pooling_by_its_winners_is_pooling_over_all(kind, chunk_bytes, monkeypatch):
+    monkeypatch.setitem(CHUNK_BYTES, "cpu", chunk_bytes)
+    torch.manual_seed(0)
+    encoder = PoolingEncoder([3, 8, 7, 5]).double()
+    clouds = torch.randn(6, 30, 3, dtype=torch.float64)
+    if kind == "twice":
+        clouds[:, 10:20] = clouds[:, :10]
+    elif kind == "grid":
+        # One layer of products of small whole numbers and quarters is exact: what ties does so in every order.
+        encoder = PoolingEncoder([3, 5]).double()
+        clouds = clouds.round()
+        for parameter in encoder.parameters():
+            parameter.data.copy_(torch.randint(-2, 3, parameter.shape) / 4)
+    clouds.requires_grad_()
+    target, wanted = torch.randn(6, 5, dtype=torch.float64), [clouds, *encoder.parameters()]
+    outputs = [encoder(clouds), encoder.plain(clouds)]
+    torch.testing.assert_close(outputs[0], outputs[1], rtol=1e-12, atol=1e-12)
+    gradients = [torch.autograd.grad(((output - target) ** 2).sum(), wanted) for output in outputs]
+    for mine, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
+    if kind == "twice":
+        torch.testing.assert_close(gradients[0][0][:, 10:20], gradients[0][0][:, :10])
+
+
+def test_pooling_keeps_its_winners_alone():
+    encoder, clouds, kept = PoolingEncoder([3, 8, 8]), torch.randn(4, 1000, 3), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda saved: kept.append(saved) or saved, lambda saved: saved):
+        output = encoder(clouds)
+    assert max(len(saved) for saved in kept) <= 4 * 8
+    first, second = encoder.layers
+    torch.testing.assert_close(output, torch.tanh(second(torch.tanh(first(clouds)))).amax(1))
+    with torch.no_grad():
+        assert torch.equal(encoder(clouds), output)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert encoder(clouds).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("form", ["max-norm", "max"])
