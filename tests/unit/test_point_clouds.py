@@ -140,6 +140,8 @@ def test_transformations_act_after_the_normalisation_and_only_in_training():
     assert 16 < angle.abs().max() < 18.01
     layer.eval().fixed = (float(np.radians(90)), 2.0)
     torch.testing.assert_close(layer(torch.tensor([[[1.0, 0, 3]]])), torch.tensor([[[0.0, 2, 6]]]))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(clouds).dtype == torch.float32
     separate = CloudNet(variant(scale=0.8, scale_axes="separately"), 40).transformation
     factor = separate(clouds)[:, 0] / clouds[:, 0]
     assert (factor[:, 0] - factor[:, 1]).abs().max() > 0.1

@@ -42,7 +42,9 @@ class Transformation(nn.Module):
             cos, sin = angle.cos(), angle.sin()
             zero, one = torch.zeros_like(cos), torch.ones_like(cos)
             turn = torch.stack([cos, sin, zero, -sin, cos, zero, zero, zero, one], dim=1).view(-1, 3, 3)
-            x = x @ turn.to(x.dtype)
+            # Coordinates keep their digits, whatever the network computes in.
+            with torch.autocast(x.device.type, enabled=False):
+                x = x @ turn.to(x.dtype)
         return x * factor
 
 
@@ -195,11 +197,17 @@ class NeighbourMean(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, graph: Graph) -> Tensor:
         ctx.graph = graph
-        return torch.sparse.mm(graph.forward, x)
+        return _sparse_product(graph.forward, x)
 
     @staticmethod
     def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
-        return torch.sparse.mm(ctx.graph.backward, gradient.contiguous()), None
+        return _sparse_product(ctx.graph.backward, gradient.contiguous()), None
+
+
+def _sparse_product(matrix: Tensor, x: Tensor) -> Tensor:
+    # There is no sparse product in half precision, which autocast would ask for.
+    with torch.autocast(x.device.type, enabled=False):
+        return torch.sparse.mm(matrix, x.float()).to(x.dtype)
 
 
 class GraphEncoder(nn.Module):
@@ -215,7 +223,7 @@ class GraphEncoder(nn.Module):
 
     def forward(self, clouds: Tensor) -> Tensor:
         batch, nodes, _ = clouds.shape
-        graph = Graph(clouds.detach().cpu().numpy(), self.neighbours, clouds.device)
+        graph = Graph(clouds.detach().float().cpu().numpy(), self.neighbours, clouds.device)
         x = clouds
         for layer in self.layers:
             x = F.elu(layer(x.flatten(0, 1), graph)).view(batch, nodes, -1)
