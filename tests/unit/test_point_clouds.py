@@ -14,7 +14,7 @@ from equiset.experiments.point_clouds.networks import (
     Graph,
     NeighbourMean,
     PoolingEncoder,
-    RowLinear,
+    TwoProducts,
     nearest,
 )
 from equiset.experiments.point_clouds.sets import make_sets
@@ -175,21 +175,43 @@ def test_the_mean_over_neighbours_and_its_gradient():
     torch.testing.assert_close(sparse, plain)
 
 
-@pytest.mark.parametrize("bias", [True, False])
-def test_rows_without_gradient_change_nothing(bias):
-    layer = RowLinear(5, 4, bias=bias).double()
-    x = torch.randn(3, 20, 5, dtype=torch.float64, requires_grad=True)
+def test_rows_without_gradient_change_nothing():
+    torch.manual_seed(0)
+    x, y = (torch.randn(60, 5, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    weights = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((4, 5), (4,), (4, 5))]
     target = torch.randn(3, 4, dtype=torch.float64)
 
-    def gradients(apply):
-        pooled = torch.tanh(apply(x.flatten(0, 1))).unflatten(0, (3, 20)).amax(1)
-        return torch.autograd.grad(((pooled - target) ** 2).sum(), [x, *layer.parameters()])
+    def gradients(output):
+        pooled = torch.tanh(output).unflatten(0, (3, 20)).amax(1)
+        return torch.autograd.grad(((pooled - target) ** 2).sum(), [x, y, *weights])
 
-    plain = gradients(lambda rows: torch.nn.functional.linear(rows, layer.weight, layer.bias))
-    for one, other in zip(gradients(layer), plain, strict=True):
+    few = gradients(TwoProducts.apply(x, y, *weights))
+    assert few[0].ne(0).any(1).sum() <= 12
+    for one, other in zip(few, gradients(x @ weights[0].t() + weights[1] + y @ weights[2].t()), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-    with torch.autocast("cpu", torch.bfloat16):
-        layer.float()(torch.randn(6, 5)).sum().backward()
+
+
+def test_the_graph_model_is_the_plain_composition():
+    settings = variant(model="graph", width=7, neighbours=3, dropout=0.5)
+    torch.manual_seed(0)
+    encoder, clouds = CloudNet(settings, 40).encoder, torch.randn(4, 15, 3)
+    graph = Graph(clouds.numpy(), 3, CPU)
+
+    def plain():
+        x = clouds
+        for layer in encoder.layers:
+            rows = x.flatten(0, 1)
+            rows = layer.node(rows) + layer.neighbours(NeighbourMean.apply(rows, graph))
+            x = encoder.dropout(torch.nn.functional.elu(rows).view(4, 15, -1))
+        return x.amax(1)
+
+    results = []
+    for forward in (plain, lambda: encoder(clouds)):
+        torch.manual_seed(1)
+        output = forward()
+        results.append([output, *torch.autograd.grad(output.square().sum(), list(encoder.parameters()))])
+    for mine, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(mine, theirs)
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 2000, 2**21])

@@ -53,39 +53,6 @@ def _uniform(x: Tensor, *shape: int) -> Tensor:
     return shares.draw(len(x), lambda clouds: torch.rand(clouds, *shape, device=x.device))
 
 
-class RowLinear(nn.Linear):
-    """`torch.nn.Linear` on rows, whose backward pass multiplies only the rows that have a gradient.
-
-    A maximum over the members gives a gradient to one member for each channel and exactly zero to all others.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        if torch.is_autocast_enabled(x.device.type):
-            return super().forward(x)
-        return _RowLinear.apply(x, self.weight, self.bias)
-
-
-class _RowLinear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.biased = bias is not None
-        return F.linear(x, weight, bias)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None]:
-        x, weight = ctx.saved_tensors
-        rows = gradient.ne(0).any(1).nonzero().squeeze(1)
-        some, before = (gradient, x) if len(rows) == len(x) else (gradient[rows], x[rows])
-        passed = None
-        if ctx.needs_input_grad[0]:
-            passed = some @ weight
-            if len(rows) < len(x):
-                passed = torch.zeros_like(x).index_copy_(0, rows, passed)
-        return passed, some.T @ before, some.sum(0) if ctx.biased else None
-
-
 class PoolingEncoder(nn.Module):
     """Fully connected layers, the same for each member, then the maximum: (batch, members, 3) -> (batch, width).
 
@@ -148,11 +115,40 @@ class GraphLayer(nn.Module):
 
     def __init__(self, in_features: int, out_features: int):
         super().__init__()
-        self.node = RowLinear(in_features, out_features)
-        self.neighbours = RowLinear(in_features, out_features, bias=False)
+        self.node = nn.Linear(in_features, out_features)
+        self.neighbours = nn.Linear(in_features, out_features, bias=False)
 
     def forward(self, x: Tensor, graph: "Graph") -> Tensor:
-        return self.node(x) + self.neighbours(NeighbourMean.apply(x, graph))
+        mean = NeighbourMean.apply(x, graph)
+        if torch.is_autocast_enabled(x.device.type):
+            return self.node(x) + self.neighbours(mean)
+        return TwoProducts.apply(x, mean, self.node.weight, self.node.bias, self.neighbours.weight)
+
+
+class TwoProducts(torch.autograd.Function):
+    """x L^T + y G^T + b, whose backward pass multiplies only the rows that have a gradient.
+
+    A maximum over the members gives a gradient to one member for each channel and exactly zero to all others.
+    """
+
+    @staticmethod
+    def forward(ctx, x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, weight_y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y, weight, weight_y)
+        return torch.addmm(bias, x, weight.t()).addmm_(y, weight_y.t())
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, y, *weights = ctx.saved_tensors
+        rows = gradient.ne(0).any(1).nonzero().squeeze(1)
+        few = len(rows) < len(x)
+        some = gradient[rows] if few else gradient
+        passed, weight_grads = [], []
+        for given, weight, wanted in zip((x, y), weights, ctx.needs_input_grad[:2], strict=True):
+            weight_grads.append(some.t() @ (given[rows] if few else given))
+            down = some @ weight if wanted else None
+            passed.append(torch.zeros_like(given).index_copy_(0, rows, down) if wanted and few else down)
+        return *passed, weight_grads[0], some.sum(0), weight_grads[1]
 
 
 class Graph:
@@ -224,11 +220,13 @@ class GraphEncoder(nn.Module):
     def forward(self, clouds: Tensor) -> Tensor:
         batch, nodes, _ = clouds.shape
         graph = Graph(clouds.detach().float().cpu().numpy(), self.neighbours, clouds.device)
-        x = clouds
-        for layer in self.layers:
-            x = F.elu(layer(x.flatten(0, 1), graph)).view(batch, nodes, -1)
-            x = self.dropout(x)
-        return self.pool(x)
+        x = self.layers[0](clouds.flatten(0, 1), graph)
+        for layer in self.layers[1:]:
+            x = self.dropout(F.elu(x).view(batch, nodes, -1))
+            x = layer(x.flatten(0, 1), graph)
+        # ELU grows, and dropout multiplies all nodes of a cloud alike: both commute with the maximum.
+        x = self.pool(x.view(batch, nodes, -1))
+        return self.dropout(F.elu(x).unsqueeze(1)).squeeze(1)
 
 
 def make_encoder(settings: CloudVariant) -> nn.Module:
