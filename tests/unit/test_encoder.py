@@ -80,7 +80,7 @@ def test_it_equals_the_plain_form_with_repeated_members(case):
         return members.view(len(sizes), -1, 3) if dense else pack(members, sizes)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_CHUNK_BYTES", {"cpu": chunk_bytes})
+        patch.setattr(module, "CHUNK_BYTES", {"cpu": chunk_bytes})
         assert_same(build(3, *widths, activation=activation), rows, sets_of)
 
 

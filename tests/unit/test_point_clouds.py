@@ -9,13 +9,21 @@ from equiset.data.modelnet40 import ModelNetSettings, fetch, prepare
 from equiset.data.pool import Pool
 from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.analyses import _activation, maximise
-from equiset.experiments.point_clouds.networks import CloudNet, Graph, NeighbourMean, RowLinear, nearest
+from equiset.experiments.point_clouds.networks import (
+    CloudNet,
+    Graph,
+    NeighbourMean,
+    PoolingEncoder,
+    TwoProducts,
+    nearest,
+)
 from equiset.experiments.point_clouds.results import table1
 from equiset.experiments.point_clouds.sets import make_sets
 from equiset.experiments.point_clouds.settings import Activations, CloudSets, CloudVariant
 from equiset.experiments.point_clouds.task import Clouds, Task
 from equiset.files import read_json, write_json
 from equiset.nn import SetLayer, SetNorm
+from equiset.nn.encoder import CHUNK_BYTES
 from equiset.results.runs import Material
 from equiset.training import train
 
@@ -162,6 +170,8 @@ def test_transformations_act_after_the_normalisation_and_only_in_training():
     assert 16 < angle.abs().max() < 18.01
     layer.eval().fixed = (float(np.radians(90)), 2.0)
     torch.testing.assert_close(layer(torch.tensor([[[1.0, 0, 3]]])), torch.tensor([[[0.0, 2, 6]]]))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(clouds).dtype == torch.float32
     separate = CloudNet(variant(scale=0.8, scale_axes="separately"), 40).transformation
     factor = separate(clouds)[:, 0] / clouds[:, 0]
     assert (factor[:, 0] - factor[:, 1]).abs().max() > 0.1
@@ -195,21 +205,82 @@ def test_the_mean_over_neighbours_and_its_gradient():
     torch.testing.assert_close(sparse, plain)
 
 
-@pytest.mark.parametrize("bias", [True, False])
-def test_rows_without_gradient_change_nothing(bias):
-    layer = RowLinear(5, 4, bias=bias).double()
-    x = torch.randn(3, 20, 5, dtype=torch.float64, requires_grad=True)
+def test_rows_without_gradient_change_nothing():
+    torch.manual_seed(0)
+    x, y = (torch.randn(60, 5, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    weights = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((4, 5), (4,), (4, 5))]
     target = torch.randn(3, 4, dtype=torch.float64)
 
-    def gradients(apply):
-        pooled = torch.tanh(apply(x.flatten(0, 1))).unflatten(0, (3, 20)).amax(1)
-        return torch.autograd.grad(((pooled - target) ** 2).sum(), [x, *layer.parameters()])
+    def gradients(output):
+        pooled = torch.tanh(output).unflatten(0, (3, 20)).amax(1)
+        return torch.autograd.grad(((pooled - target) ** 2).sum(), [x, y, *weights])
 
-    plain = gradients(lambda rows: torch.nn.functional.linear(rows, layer.weight, layer.bias))
-    for one, other in zip(gradients(layer), plain, strict=True):
+    few = gradients(TwoProducts.apply(x, y, *weights))
+    assert few[0].ne(0).any(1).sum() <= 12
+    for one, other in zip(few, gradients(x @ weights[0].t() + weights[1] + y @ weights[2].t()), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_the_graph_model_is_the_plain_composition():
+    settings = variant(model="graph", width=7, neighbours=3, dropout=0.5)
+    torch.manual_seed(0)
+    encoder, clouds = CloudNet(settings, 40).encoder, torch.randn(4, 15, 3)
+    graph = Graph(clouds.numpy(), 3, CPU)
+
+    def plain():
+        x = clouds
+        for layer in encoder.layers:
+            rows = x.flatten(0, 1)
+            rows = layer.node(rows) + layer.neighbours(NeighbourMean.apply(rows, graph))
+            x = encoder.dropout(torch.nn.functional.elu(rows).view(4, 15, -1))
+        return x.amax(1)
+
+    results = []
+    for forward in (plain, lambda: encoder(clouds)):
+        torch.manual_seed(1)
+        output = forward()
+        results.append([output, *torch.autograd.grad(output.square().sum(), list(encoder.parameters()))])
+    for mine, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 2000, 2**21])
+@pytest.mark.parametrize("kind", ["random", "twice", "grid"])
+def test_pooling_by_its_winners_is_pooling_over_all(kind, chunk_bytes, monkeypatch):
+    monkeypatch.setitem(CHUNK_BYTES, "cpu", chunk_bytes)
+    torch.manual_seed(0)
+    encoder = PoolingEncoder([3, 8, 7, 5]).double()
+    clouds = torch.randn(6, 30, 3, dtype=torch.float64)
+    if kind == "twice":
+        clouds[:, 10:20] = clouds[:, :10]
+    elif kind == "grid":
+        # One layer of products of small whole numbers and quarters is exact: what ties does so in every order.
+        encoder = PoolingEncoder([3, 5]).double()
+        clouds = clouds.round()
+        for parameter in encoder.parameters():
+            parameter.data.copy_(torch.randint(-2, 3, parameter.shape) / 4)
+    clouds.requires_grad_()
+    target, wanted = torch.randn(6, 5, dtype=torch.float64), [clouds, *encoder.parameters()]
+    outputs = [encoder(clouds), encoder.plain(clouds)]
+    torch.testing.assert_close(outputs[0], outputs[1], rtol=1e-12, atol=1e-12)
+    gradients = [torch.autograd.grad(((output - target) ** 2).sum(), wanted) for output in outputs]
+    for mine, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
+    if kind == "twice":
+        torch.testing.assert_close(gradients[0][0][:, 10:20], gradients[0][0][:, :10])
+
+
+def test_pooling_keeps_its_winners_alone():
+    encoder, clouds, kept = PoolingEncoder([3, 8, 8]), torch.randn(4, 1000, 3), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda saved: kept.append(saved) or saved, lambda saved: saved):
+        output = encoder(clouds)
+    assert max(len(saved) for saved in kept) <= 4 * 8
+    first, second = encoder.layers
+    torch.testing.assert_close(output, torch.tanh(second(torch.tanh(first(clouds)))).amax(1))
+    with torch.no_grad():
+        assert torch.equal(encoder(clouds), output)
     with torch.autocast("cpu", torch.bfloat16):
-        layer.float()(torch.randn(6, 5)).sum().backward()
+        assert encoder(clouds).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("form", ["max-norm", "max"])

@@ -16,7 +16,7 @@ from equiset.sets import Layout, PackedSets
 
 # Bytes of one activation of the sets that go through the layers together: on a CPU what stays in its cache, on a GPU
 # what keeps it busy.
-_CHUNK_BYTES = {"cpu": 2**21, "cuda": 2**28}
+CHUNK_BYTES = {"cpu": 2**21, "cuda": 2**28}
 
 
 class SetEncoder(nn.Module):
@@ -171,7 +171,7 @@ class _Climb:
         self.rows = values.detach().reshape(-1, values.shape[-1])
         sizes = [values.shape[1]] * len(values) if layout is None else layout.host_sizes
         widths = [self.rows.shape[1], *(len(bias) for _, bias in self.layers)]
-        limit = _CHUNK_BYTES.get(values.device.type, 2**28) // (max(widths) * values.element_size())
+        limit = CHUNK_BYTES.get(values.device.type, 2**28) // (max(widths) * values.element_size())
         self.chunks: list[_Chunk] = []
         room = start = 0
         for size in sizes:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from equiset.experiments.point_clouds.settings import CloudVariant
 from equiset.nn import SetDropout, SetEncoder, SetNorm, SetPool, shares
+from equiset.nn.encoder import CHUNK_BYTES
 
 
 class Transformation(nn.Module):
@@ -41,7 +42,9 @@ class Transformation(nn.Module):
             cos, sin = angle.cos(), angle.sin()
             zero, one = torch.zeros_like(cos), torch.ones_like(cos)
             turn = torch.stack([cos, sin, zero, -sin, cos, zero, zero, zero, one], dim=1).view(-1, 3, 3)
-            x = x @ turn.to(x.dtype)
+            # Coordinates keep their digits, whatever the network computes in.
+            with torch.autocast(x.device.type, enabled=False):
+                x = x @ turn.to(x.dtype)
         return x * factor
 
 
@@ -50,52 +53,58 @@ def _uniform(x: Tensor, *shape: int) -> Tensor:
     return shares.draw(len(x), lambda clouds: torch.rand(clouds, *shape, device=x.device))
 
 
-class RowLinear(nn.Linear):
-    """`torch.nn.Linear` on rows, whose backward pass multiplies only the rows that have a gradient.
-
-    A maximum over the members gives a gradient to one member for each channel and exactly zero to all others.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        if torch.is_autocast_enabled(x.device.type):
-            return super().forward(x)
-        return _RowLinear.apply(x, self.weight, self.bias)
-
-
-class _RowLinear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.biased = bias is not None
-        return F.linear(x, weight, bias)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None]:
-        x, weight = ctx.saved_tensors
-        rows = gradient.ne(0).any(1).nonzero().squeeze(1)
-        some, before = (gradient, x) if len(rows) == len(x) else (gradient[rows], x[rows])
-        passed = None
-        if ctx.needs_input_grad[0]:
-            passed = some @ weight
-            if len(rows) < len(x):
-                passed = torch.zeros_like(x).index_copy_(0, rows, passed)
-        return passed, some.T @ before, some.sum(0) if ctx.biased else None
-
-
 class PoolingEncoder(nn.Module):
-    """Fully connected layers, the same for each member, then the maximum: (batch, members, 3) -> (batch, width)."""
+    """Fully connected layers, the same for each member, then the maximum: (batch, members, 3) -> (batch, width).
+
+    Only members that win a channel have a gradient. They are found first, a few clouds at a time and without gradient;
+    then they alone go through the layers again. Members that share a maximum share its gradient evenly.
+    """
 
     def __init__(self, widths: Sequence[int]):
         super().__init__()
-        self.layers = nn.ModuleList(RowLinear(*pair) for pair in pairwise(widths))
+        self.layers = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(widths))
         self.pool = SetPool("max")
 
     def forward(self, clouds: Tensor) -> Tensor:
-        x = clouds.flatten(0, 1)
-        for layer in self.layers:
+        # In half precision many members tie that differ in float32: there all of them count.
+        if torch.is_autocast_enabled(clouds.device.type):
+            return self.plain(clouds)
+        winners, wins = self._find_winners(clouds.detach())
+        number = winners.nonzero()[:, 0]
+        ties = wins.new_zeros(len(clouds), wins.shape[1]).index_add_(0, number, wins)
+        shares = wins.div_(ties.index_select(0, number))
+        return torch.tanh(torch.zeros_like(ties).index_add(0, number, self._before_tanh(clouds[winners]) * shares))
+
+    def plain(self, clouds: Tensor) -> Tensor:
+        """Do the same with all members."""
+        return torch.tanh(self.pool(self._before_tanh(clouds)))
+
+    def _before_tanh(self, x: Tensor) -> Tensor:
+        """Apply the layers up to the last tanh, which grows and so commutes with the maximum."""
+        for layer in self.layers[:-1]:
             x = torch.tanh(layer(x))
-        return self.pool(x.unflatten(0, clouds.shape[:2]))
+        return self.layers[-1](x)
+
+    @torch.no_grad()
+    def _find_winners(self, clouds: Tensor) -> tuple[Tensor, Tensor]:
+        """Say which members win a channel, (batch, members), and for these which, 0 or 1: (winners, width)."""
+        layers = [(layer.weight, layer.bias) for layer in self.layers]
+        # tanh z = -2 (1 / (1 + exp(2 z)) - 1/2) takes half the time of tanh; the factors go into the weights.
+        layers = layers[:1] + [(-2 * weight, bias) for weight, bias in layers[1:]]
+        layers = [(2 * weight, 2 * bias) for weight, bias in layers[:-1]] + layers[-1:]
+        cloud_bytes = clouds.shape[1] * max(len(bias) for _, bias in layers) * clouds.element_size()
+        at_once = max(CHUNK_BYTES.get(clouds.device.type, 2**28) // cloud_bytes, 1)
+        winners, wins = [], []
+        for chunk in clouds.split(at_once):
+            x = chunk.flatten(0, 1)
+            for weight, bias in layers[:-1]:
+                x = F.linear(x, weight, bias).exp_().add_(1).reciprocal_().sub_(0.5)
+            x = F.linear(x, *layers[-1]).unflatten(0, chunk.shape[:2])
+            x.sub_(x.amax(1, keepdim=True))
+            # Written so that NaN wins too.
+            winners.append(x.amax(2).lt(0).logical_not_())
+            wins.append(x[winners[-1]].lt(0).logical_not_())
+        return torch.cat(winners), torch.cat(wins).to(clouds.dtype)
 
 
 class GraphLayer(nn.Module):
@@ -106,11 +115,40 @@ class GraphLayer(nn.Module):
 
     def __init__(self, in_features: int, out_features: int):
         super().__init__()
-        self.node = RowLinear(in_features, out_features)
-        self.neighbours = RowLinear(in_features, out_features, bias=False)
+        self.node = nn.Linear(in_features, out_features)
+        self.neighbours = nn.Linear(in_features, out_features, bias=False)
 
     def forward(self, x: Tensor, graph: "Graph") -> Tensor:
-        return self.node(x) + self.neighbours(NeighbourMean.apply(x, graph))
+        mean = NeighbourMean.apply(x, graph)
+        if torch.is_autocast_enabled(x.device.type):
+            return self.node(x) + self.neighbours(mean)
+        return TwoProducts.apply(x, mean, self.node.weight, self.node.bias, self.neighbours.weight)
+
+
+class TwoProducts(torch.autograd.Function):
+    """x L^T + y G^T + b, whose backward pass multiplies only the rows that have a gradient.
+
+    A maximum over the members gives a gradient to one member for each channel and exactly zero to all others.
+    """
+
+    @staticmethod
+    def forward(ctx, x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, weight_y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y, weight, weight_y)
+        return torch.addmm(bias, x, weight.t()).addmm_(y, weight_y.t())
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, y, *weights = ctx.saved_tensors
+        rows = gradient.ne(0).any(1).nonzero().squeeze(1)
+        few = len(rows) < len(x)
+        some = gradient[rows] if few else gradient
+        passed, weight_grads = [], []
+        for given, weight, wanted in zip((x, y), weights, ctx.needs_input_grad[:2], strict=True):
+            weight_grads.append(some.t() @ (given[rows] if few else given))
+            down = some @ weight if wanted else None
+            passed.append(torch.zeros_like(given).index_copy_(0, rows, down) if wanted and few else down)
+        return *passed, weight_grads[0], some.sum(0), weight_grads[1]
 
 
 class Graph:
@@ -155,11 +193,17 @@ class NeighbourMean(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, graph: Graph) -> Tensor:
         ctx.graph = graph
-        return torch.sparse.mm(graph.forward, x)
+        return _sparse_product(graph.forward, x)
 
     @staticmethod
     def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
-        return torch.sparse.mm(ctx.graph.backward, gradient.contiguous()), None
+        return _sparse_product(ctx.graph.backward, gradient.contiguous()), None
+
+
+def _sparse_product(matrix: Tensor, x: Tensor) -> Tensor:
+    # There is no sparse product in half precision, which autocast would ask for.
+    with torch.autocast(x.device.type, enabled=False):
+        return torch.sparse.mm(matrix, x.float()).to(x.dtype)
 
 
 class GraphEncoder(nn.Module):
@@ -175,12 +219,14 @@ class GraphEncoder(nn.Module):
 
     def forward(self, clouds: Tensor) -> Tensor:
         batch, nodes, _ = clouds.shape
-        graph = Graph(clouds.detach().cpu().numpy(), self.neighbours, clouds.device)
-        x = clouds
-        for layer in self.layers:
-            x = F.elu(layer(x.flatten(0, 1), graph)).view(batch, nodes, -1)
-            x = self.dropout(x)
-        return self.pool(x)
+        graph = Graph(clouds.detach().float().cpu().numpy(), self.neighbours, clouds.device)
+        x = self.layers[0](clouds.flatten(0, 1), graph)
+        for layer in self.layers[1:]:
+            x = self.dropout(F.elu(x).view(batch, nodes, -1))
+            x = layer(x.flatten(0, 1), graph)
+        # ELU grows, and dropout multiplies all nodes of a cloud alike: both commute with the maximum.
+        x = self.pool(x.view(batch, nodes, -1))
+        return self.dropout(F.elu(x).unsqueeze(1)).squeeze(1)
 
 
 def make_encoder(settings: CloudVariant) -> nn.Module:
