@@ -183,25 +183,36 @@ class GraphEncoder(nn.Module):
         return self.pool(x)
 
 
-def make_encoder(settings: CloudVariant) -> nn.Module:
+def make_encoder(settings: CloudVariant, particles: int | None = None) -> nn.Module:
     """Return what turns (batch, particles, 3) into (batch, width)."""
     if settings.model == "graph":
         return GraphEncoder(settings)
     widths = [3] + [settings.width] * settings.layers
     if settings.model == "set-pooling":
         return PoolingEncoder(widths)
-    return SetEncoder(widths, settings.form, "tanh", "max", dropout=settings.set_dropout)
+    encoder = SetEncoder(widths, settings.form, "tanh", "max", dropout=settings.set_dropout)
+    if settings.set_weight_start == "by-set-size":
+        with torch.no_grad():
+            for layer in encoder.layers:
+                layer.set_weight /= particles
+    return encoder
 
 
 class CloudNet(nn.Module):
-    """(batch, particles, 3) -> (batch, classes) logits."""
+    """(batch, particles, 3) -> (batch, classes) logits.
 
-    def __init__(self, settings: CloudVariant, classes: int):
+    Args:
+        settings: which network, and its sizes.
+        classes: number of classes.
+        particles: of a training cloud; only first weights that start `by-set-size` need it.
+    """
+
+    def __init__(self, settings: CloudVariant, classes: int, particles: int | None = None):
         super().__init__()
         graph = settings.model == "graph"
         self.norm = SetNorm()
         self.transformation = Transformation(settings)
-        self.encoder = make_encoder(settings)
+        self.encoder = make_encoder(settings, particles)
         self.head = nn.Sequential(
             # The graph layers have had their dropout before the pooling.
             nn.Identity() if graph else nn.Dropout(settings.dropout),

@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from equiset.experiments.base import Decay, Experiment, Name, Sets, Variant
 from equiset.settings import Settings
@@ -27,6 +27,9 @@ class CloudVariant(Variant):
     Each ends in a maximum over the particles."""
     form: Literal["sum", "mean", "max", "mean-norm", "max-norm"] = "max-norm"
     """Form of the set layers; `max-norm` is eq. 5, `max` eq. 4."""
+    set_weight_start: Literal["linear", "by-set-size"] = "linear"
+    """With `form: sum`, how the weight of the sum starts: as in a linear layer, or that divided by the number of
+    particles. A sum over hundreds of particles would else saturate tanh before the first step."""
     layers: int = Field(3, ge=1)
     """Number of set layers, or of what takes their place."""
     width: int = Field(gt=0)
@@ -45,6 +48,12 @@ class CloudVariant(Variant):
     """While training, clouds are scaled by a random factor between this and its inverse, after the normalisation."""
     scale_axes: Literal["together", "separately"] = "together"
     """Whether the three axes share the factor."""
+
+    @model_validator(mode="after")
+    def _start_is_used(self) -> "CloudVariant":
+        if self.set_weight_start != "linear" and (self.model, self.form) != ("set-layer", "sum"):
+            raise ValueError("set_weight_start: 'by-set-size' is for model: set-layer with form: sum")
+        return self
 
 
 class Robustness(Settings):

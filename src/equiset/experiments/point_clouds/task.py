@@ -64,7 +64,7 @@ class Task:
         }
 
     def build_model(self) -> nn.Module:
-        return CloudNet(self.settings, self.about["classes"])
+        return CloudNet(self.settings, self.about["classes"], self.particles)
 
     def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
         meshes, labels = self.splits["train"]
