@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import register_parametrization
 
 from equiset.experiments.point_clouds.settings import CloudVariant
 from equiset.nn import SetDropout, SetEncoder, SetNorm, SetPool, shares
@@ -183,6 +184,17 @@ class GraphEncoder(nn.Module):
         return self.pool(x)
 
 
+class Divided(nn.Module):
+    """A weight as the learnt one over a number: it starts divided, and moves by steps that are divided."""
+
+    def __init__(self, by: int):
+        super().__init__()
+        self.by = by
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight / self.by
+
+
 def make_encoder(settings: CloudVariant, particles: int | None = None) -> nn.Module:
     """Return what turns (batch, particles, 3) into (batch, width)."""
     if settings.model == "graph":
@@ -191,10 +203,9 @@ def make_encoder(settings: CloudVariant, particles: int | None = None) -> nn.Mod
     if settings.model == "set-pooling":
         return PoolingEncoder(widths)
     encoder = SetEncoder(widths, settings.form, "tanh", "max", dropout=settings.set_dropout)
-    if settings.set_weight_start == "by-set-size":
-        with torch.no_grad():
-            for layer in encoder.layers:
-                layer.set_weight /= particles
+    if settings.set_weight == "by-set-size":
+        for layer in encoder.layers:
+            register_parametrization(layer, "set_weight", Divided(particles))
     return encoder
 
 
@@ -204,7 +215,7 @@ class CloudNet(nn.Module):
     Args:
         settings: which network, and its sizes.
         classes: number of classes.
-        particles: of a training cloud; only first weights that start `by-set-size` need it.
+        particles: of a training cloud; needed by weights that are learnt `by-set-size` alone.
     """
 
     def __init__(self, settings: CloudVariant, classes: int, particles: int | None = None):

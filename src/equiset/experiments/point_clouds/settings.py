@@ -27,9 +27,10 @@ class CloudVariant(Variant):
     Each ends in a maximum over the particles."""
     form: Literal["sum", "mean", "max", "mean-norm", "max-norm"] = "max-norm"
     """Form of the set layers; `max-norm` is eq. 5, `max` eq. 4."""
-    set_weight_start: Literal["linear", "by-set-size"] = "linear"
-    """With `form: sum`, how the weight of the sum starts: as in a linear layer, or that divided by the number of
-    particles. A sum over hundreds of particles would else saturate tanh before the first step."""
+    set_weight: Literal["plain", "by-set-size"] = "plain"
+    """With `form: sum`, how the weight of the sum is learnt: as it is, or in units of one over the number of particles
+    of a training cloud. Then it starts divided by that number, and its steps are divided too. Plain, a sum over
+    hundreds of particles saturates tanh before the first step; with a smaller start alone, Adam's first step does."""
     layers: int = Field(3, ge=1)
     """Number of set layers, or of what takes their place."""
     width: int = Field(gt=0)
@@ -50,9 +51,9 @@ class CloudVariant(Variant):
     """Whether the three axes share the factor."""
 
     @model_validator(mode="after")
-    def _start_is_used(self) -> "CloudVariant":
-        if self.set_weight_start != "linear" and (self.model, self.form) != ("set-layer", "sum"):
-            raise ValueError("set_weight_start: 'by-set-size' is for model: set-layer with form: sum")
+    def _set_weight_exists(self) -> "CloudVariant":
+        if self.set_weight != "plain" and (self.model, self.form) != ("set-layer", "sum"):
+            raise ValueError("set_weight: 'by-set-size' is for model: set-layer with form: sum")
         return self
 
 
