@@ -72,8 +72,8 @@ def accuracy(material: Material) -> Table:
         "Accuracy of predicting the sum of N MNIST digits.",
         (
             f"Validation: sets of images that no training set contains{_exception(runs)}; last and best epoch, both on "
-            "the same validation sets, as in the paper. Training: the training sets after the last epoch, without dropout. "
-            "Guess: always the most frequent training sum. ±: standard deviation over seeds.",
+            "the same validation sets, as in the paper. Training: the training sets after the last epoch, without "
+            "dropout. Guess: always the most frequent training sum. ±: standard deviation over seeds.",
             f"Measured on {what_was_measured(runs)}",
         ),
     )
