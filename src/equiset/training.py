@@ -127,6 +127,7 @@ def train(
     optimizer = make_optimizer(settings.optimizer, model)
     progress = _resume(checkpoint, model, optimizer, device, settings.epochs)
     parallel.require_same(progress.epochs, "checkpoint", device)
+    _settle_validation(progress, task, model, settings, device)
     epochs = range(progress.epochs + 1, settings.epochs + 1)
     # The bar is silent when stderr is not a terminal; the log has one line per epoch anyway.
     silent = None if parallel.is_first() else True
@@ -135,9 +136,8 @@ def train(
         started = time.perf_counter()
         trained = _train_epoch(task, settings, model, optimizer, seed, epoch, device)
         row = {"epoch": epoch, **{f"train_{name}": value for name, value in trained.items()}}
-        if epoch % settings.validate_every == 0 or epoch == settings.epochs:
-            validated = evaluate(task, model, settings.precision, device)
-            row |= {f"validation_{name}": value for name, value in validated.items()}
+        if _validates(settings, epoch):
+            row |= _validation(task, model, settings, device)
         progress.epochs = epoch
         progress.metrics.append(row)
         progress.epoch_seconds.append(round(time.perf_counter() - started, 3))
@@ -146,6 +146,30 @@ def train(
         with logging_redirect_tqdm():
             log.info("epoch %d/%d %s seconds=%.1f", epoch, settings.epochs, figures, progress.epoch_seconds[-1])
     return model, progress
+
+
+def _validates(settings: Training, epoch: int) -> bool:
+    return epoch % settings.validate_every == 0 or epoch == settings.epochs
+
+
+def _validation(task: Task, model: nn.Module, settings: Training, device: torch.device) -> dict[str, float]:
+    validated = evaluate(task, model, settings.precision, device)
+    return {f"validation_{name}": value for name, value in validated.items()}
+
+
+def _settle_validation(
+    progress: Progress, task: Task, model: nn.Module, settings: Training, device: torch.device
+) -> None:
+    """Let a run that goes on have the validations of one made at once: its length decides which epoch is the last."""
+    for row in progress.metrics:
+        if not _validates(settings, row["epoch"]):
+            for name in [name for name in row if name.startswith("validation_")]:
+                del row[name]
+    # Interrupted on the way to a later epoch, a run may have come to the end of this one without a validation.
+    if progress.metrics and progress.epochs == settings.epochs:
+        last = progress.metrics[-1]
+        if not any(name.startswith("validation_") for name in last):
+            last |= _validation(task, model, settings, device)
 
 
 def _train_epoch(

@@ -28,12 +28,31 @@ def test_the_shipped_config_is_valid_at_every_scale(scale):
         assert config.experiment(name).running
 
 
+@pytest.mark.parametrize("name", ["reference", "tuning"])
+def test_the_shipped_changes_of_the_config_are_valid(name):
+    change = yaml.safe_load((ROOT / "workflow" / f"{name}.yaml").read_text())
+    config = resolve(merge(RAW, change), overrides=change)
+    assert config.scale == "paper"
+    if name == "tuning":  # never on what is reported
+        sums = config.experiment("mnist_sums")
+        assert all(sums.sets[sums.variants[each].sets].holdout == 10_000 for each in sums.running)
+
+
+def test_readings_that_are_run_beside_the_strict_one_change_nothing_else():
+    sums = resolve(RAW, "paper").experiment("mnist_sums")
+    strict, literal = sums.variants["IV-N6"], sums.variants["IV-N6-all"]
+    assert literal == strict.model_copy(update={"sets": "N6-all"})
+    assert sums.sets["N6-all"] == sums.sets["N6"].model_copy(update={"draw_from": "all"})
+
+
 def test_paper_scale_has_the_papers_values():
     experiment = resolve(RAW, "paper").experiment("mnist_sums")
-    assert {sets.members: (sets.train, sets.validation) for sets in experiment.sets.values()} == {
-        3: (10_000, 10_000),
-        6: (10_000, 10_000),
+    assert {name: (sets.members, sets.train, sets.validation) for name, sets in experiment.sets.items()} == {
+        "N3": (3, 10_000, 10_000),
+        "N6": (6, 10_000, 10_000),
+        "N6-all": (6, 10_000, 10_000),
     }
+    assert not any(sets.holdout for sets in experiment.sets.values())
     settings = experiment.variants["IV-N6"]
     assert settings.channels == [16, 32, 64, 128]
     assert settings.dropout == 0.2
@@ -132,7 +151,7 @@ def test_a_key_that_stands_twice_is_named(tmp_path):
 def test_a_missing_key_is_named():
     raw = copy.deepcopy(RAW)
     del raw["experiments"]["mnist_sums"]["defaults"]["hidden"]
-    with pytest.raises(EquisetError, match=r"variants\.I-N3\.hidden' is missing(?s:.*)and 15 more"):
+    with pytest.raises(EquisetError, match=r"variants\.I-N3\.hidden' is missing(?s:.*)and 16 more"):
         resolve(raw, "paper")
 
 

@@ -72,6 +72,27 @@ def test_no_image_is_in_both_splits_unless_asked_for(store, tmp_path):
     assert max(train | validation) == 89
 
 
+def test_a_holdout_tunes_without_the_test_images(store, tmp_path):
+    table = draw(store, tmp_path / "sets", holdout=15)
+    train, validation = (
+        set(np.stack(table.loc[table["split"] == split, "members"]).flat) for split in ("train", "validation")
+    )
+    assert train == set(range(45))
+    assert validation == set(range(45, 60))
+    # A table that names its data then says that these are not the paper's validation sets.
+    assert read_json(tmp_path / "sets" / "sets.json")["data"] == (
+        "noise (tuning: validated on 15 held-out training images)"
+    )
+    draw(store, tmp_path / "none")
+    assert read_json(tmp_path / "none" / "sets.json")["data"] == "noise"
+    task = Task(variant(pixels="standardised"), store, tmp_path / "sets", torch.device("cpu"))
+    assert task.shift == pytest.approx(np.load(store / "images.npy")[:45].mean())
+    with pytest.raises(EquisetError, match="60 of 60 training images would leave none"):
+        draw(store, tmp_path / "all", holdout=60)
+    with pytest.raises(ValueError, match="use draw_from: split"):
+        MnistSets(members=3, train=1, validation=1, holdout=1, draw_from="all")
+
+
 def test_sets_are_drawn_once_per_seed(store, tmp_path):
     contents = []
     for number, seed in enumerate((0, 0, 1)):
@@ -118,6 +139,22 @@ def test_dropout_is_shared_by_the_members_of_a_set():
         h = net.member_layers(net.convolutions(images[:, :, None]))
         assert torch.allclose(h, h[:, :1].expand_as(h), atol=1e-6)
         assert not torch.allclose(h, net.member_layers(net.convolutions(images[:, :, None])))
+
+
+@pytest.mark.parametrize("shape", ["element", "channel"])
+def test_members_may_lose_their_own_values_in_the_convolutions(shape):
+    torch.manual_seed(0)
+    net = SumNet(variant("III", conv_dropout_shape=shape, conv_dropout_members="independent"), 6).train()
+    images = torch.rand(4, 1, 28, 28).expand(4, 6, 28, 28)
+    h = net.convolutions(images[:, :, None])
+    assert not any(torch.allclose(h[:, 0], h[:, member]) for member in range(1, 6))
+
+
+def test_dropout_in_the_convolutions_may_have_its_own_rate():
+    net = SumNet(variant("III", conv_dropout=0.0), 6).train()
+    images = torch.rand(2, 6, 28, 28)[:, :, None]
+    assert torch.equal(net.convolutions(images), net.convolutions(images))
+    assert net.member_layers[-1].p == 0.2
 
 
 def test_at_the_papers_size_an_image_has_512_features_or_128():

@@ -155,6 +155,41 @@ def test_size_and_place_of_a_cloud_do_not_matter():
     torch.testing.assert_close(network(clouds), network(100 * clouds - 7), rtol=1e-3, atol=1e-4)
 
 
+def test_the_sum_form_can_learn_from_large_clouds_if_its_set_weight_goes_by_the_set_size():
+    """Plain, tanh is saturated at the start or after one step of Adam, and all clouds look alike."""
+
+    def saturated(set_weight):
+        torch.manual_seed(0)
+        network = CloudNet(variant(form="sum", width=64, set_weight=set_weight), 40, 1000)
+        clouds, labels = torch.randn(4, 1000, 3) * torch.rand(4, 1, 3), torch.arange(4)
+        optimizer = torch.optim.Adam(network.parameters(), lr=0.001)
+        torch.nn.functional.cross_entropy(network(clouds), labels).backward()
+        optimizer.step()
+        with torch.no_grad():
+            x = network.norm(clouds)
+            for layer in network.encoder.layers:
+                x = layer(x)
+            return (x.abs() > 0.99).float().mean()
+
+    assert saturated("plain") > 0.9
+    assert saturated("by-set-size") < 0.1
+
+
+def test_a_set_weight_by_the_set_size_is_the_sum_form_and_survives_a_file():
+    torch.manual_seed(0)
+    network = CloudNet(variant(form="sum", set_weight="by-set-size"), 40, 50).eval()
+    layer, x = network.encoder.layers[0], torch.randn(2, 50, 3)
+    expected = torch.tanh(x @ layer.weight.T + x.sum(1, keepdim=True) @ layer.set_weight.T + layer.bias)
+    assert torch.allclose(layer(x), expected, atol=1e-6)
+    assert layer.set_weight.abs().max() <= 1 / 50 / 3**0.5
+    torch.manual_seed(1)
+    again = CloudNet(variant(form="sum", set_weight="by-set-size"), 40, 50).eval()
+    again.load_state_dict(network.state_dict())
+    assert torch.equal(again(x), network(x))
+    with pytest.raises(ValueError, match="set_weight: 'by-set-size' is for model: set-layer with form: sum"):
+        variant(set_weight="by-set-size")
+
+
 def test_transformations_act_after_the_normalisation_and_only_in_training():
     settings = variant(rotation_degrees=18, scale=0.8)
     layer, clouds = CloudNet(settings, 40).transformation, torch.randn(500, 6, 3)

@@ -6,7 +6,7 @@ from astropy.io import fits
 
 from equiset.data.catalogue import MEMBER_COLUMNS
 from equiset.data.redmapper import FILES, RedmapperSettings, fetch
-from equiset.twins.redmapper import draw_clusters, write
+from equiset.twins.redmapper import _degrees_per_mpc, draw_clusters, write
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +82,19 @@ def test_the_catalogue_errs_as_in_the_paper_and_a_member_alone_knows_less_than_i
     alone = np.array([colour[sure & (host == at)][0] for at in np.unique(host[sure])[:200]])
     by_cluster, by_one = (np.std(truth - np.polyval(np.polyfit(c, truth, 2), c)) for c in (medians, alone))
     assert by_cluster < 0.6 * by_one
+
+
+def test_distances_from_the_centre_are_measured_at_the_catalogues_redshift(tables):
+    """As in the real table: an angle and R tell Z_LAMBDA, not the true redshift."""
+    _, clusters, members = tables
+    members = members[members["R"] > 0]  # the centre itself says nothing
+    host = np.searchsorted(clusters["ID"], members["ID"])
+    east = ((members["RA"] - clusters["RA"][host] + 180) % 360 - 180) * np.cos(np.radians(members["DEC"]))
+    angle = np.hypot(east, members["DEC"] - clusters["DEC"][host])
+    expected = members["R"] * _degrees_per_mpc(clusters["Z_LAMBDA"][host].astype(float))
+    # Galaxies of two clusters are measured in a plane, which differs a little.
+    assert np.percentile(np.abs(angle / expected - 1), 99) < 1e-5
+    assert np.allclose(angle, expected, rtol=1e-2)
 
 
 def test_galaxies_are_shared_by_neighbours(tables):

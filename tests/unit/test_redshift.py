@@ -252,6 +252,28 @@ def test_both_readings_have_17_features_and_models_equal_parameters(store, tmp_p
         assert np.allclose(values[0], pq.read_table(store / "clusters.parquet")["P_CEN"][host].as_py(), atol=1e-5)
 
 
+def test_the_footnotes_features_are_the_default_and_do_not_tell_the_catalogues_redshift(store, tmp_path):
+    task = Task(variant(), store, draw(store, tmp_path / "sets"), CPU)
+    magnitudes = {f"MODEL_{kind}_{band}" for kind in ("MAG", "MAGERR") for band in "UGRIZ"}
+    assert set(task.names) == {"RA", "DEC", *magnitudes, *(f"P_CEN_{at}" for at in range(5))}
+    assert "R" in Task(variant(features="columns"), store, tmp_path / "sets", CPU).names
+
+
+def test_the_perceptron_takes_as_many_steps_as_the_set_model_on_the_same_galaxies(store, tmp_path):
+    sets = draw(store, tmp_path / "sets")
+
+    def labels(model, **changes):
+        task = Task(variant(model, **changes), store, sets, CPU)
+        return [z[~z.isnan()].tolist() for _, z in task.train_batches(torch.Generator().manual_seed(0))]
+
+    by_clusters = labels("mlp")
+    assert by_clusters == labels("set")
+    by_galaxies = labels("mlp", batch_of="galaxies")
+    assert {len(batch) for batch in by_galaxies[:-1]} == {4}
+    assert sorted(chain(*by_galaxies)) == sorted(chain(*by_clusters))
+    assert len(by_galaxies) > len(by_clusters)
+
+
 def test_members_without_a_redshift_shape_the_estimate_but_not_the_loss(store, tmp_path):
     task = Task(variant(dropout=0.0), store, draw(store, tmp_path / "sets"), CPU)
     torch.manual_seed(0)
@@ -296,9 +318,9 @@ def streamed(store, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("features", ["columns", "footnote"])
-@pytest.mark.parametrize("model", ["set", "mlp"])
-def test_a_streamed_epoch_has_the_same_sets_in_another_order(streamed, model, features):
-    small, large = streamed(model=model, features=features)
+@pytest.mark.parametrize(("model", "batch_of"), [("set", "clusters"), ("mlp", "galaxies"), ("mlp", "clusters")])
+def test_a_streamed_epoch_has_the_same_sets_in_another_order(streamed, model, batch_of, features):
+    small, large = streamed(model=model, batch_of=batch_of, features=features)
 
     def seen(task, seed):
         return [_sets(batch) for batch in task.train_batches(torch.Generator().manual_seed(seed))]
@@ -308,7 +330,7 @@ def test_a_streamed_epoch_has_the_same_sets_in_another_order(streamed, model, fe
     assert streams != other
     assert streams != everything
     assert sorted(chain(*streams)) == sorted(chain(*other)) == sorted(chain(*everything))
-    assert max(map(len, streams)) == 4
+    assert (max(map(len, streams)) == 4) == ((model, batch_of) != ("mlp", "clusters"))
     network = large.build_model().eval()
     pd.testing.assert_frame_equal(small.predict(network), large.predict(network), rtol=1e-5, atol=1e-6)
     held = [list(chain(*map(_sets, task.validation_batches()))) for task in (small, large)]

@@ -109,6 +109,24 @@ def test_validation_may_be_rarer_than_epochs_and_decides_nothing(tmp_path):
     assert torch.equal(weights(every), weights(rare))
 
 
+@pytest.mark.parametrize("first", [2, 3, 4])
+def test_a_longer_run_leaves_the_metrics_of_one_made_at_once(tmp_path, first):
+    """The last epoch is always validated; once it is no longer the last, that is not to be seen."""
+    train(Line(), training(epochs=first, validate_every=3), 7, CPU, tmp_path / "grown.pt")
+    _, grown = train(Line(), training(epochs=6, validate_every=3), 7, CPU, tmp_path / "grown.pt")
+    _, whole = train(Line(), training(epochs=6, validate_every=3), 7, CPU, tmp_path / "whole.pt")
+    pd.testing.assert_frame_equal(pd.DataFrame(grown.metrics), pd.DataFrame(whole.metrics), check_exact=True)
+    assert grown.metrics == whole.metrics
+
+
+def test_a_run_that_was_cut_where_a_shorter_one_ends_is_validated_there(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train(Line(stop_in_epoch=5), training(epochs=6, validate_every=3), 7, CPU, tmp_path / "cut.pt")
+    _, cut = train(Line(), training(epochs=4, validate_every=3), 7, CPU, tmp_path / "cut.pt")
+    _, whole = train(Line(), training(epochs=4, validate_every=3), 7, CPU, tmp_path / "whole.pt")
+    assert cut.metrics == whole.metrics
+
+
 def test_a_shorter_run_starts_anew(tmp_path):
     train(Line(), training(epochs=5), 7, CPU, tmp_path / "a.pt")
     shorter, progress = train(Line(), training(epochs=2), 7, CPU, tmp_path / "a.pt")

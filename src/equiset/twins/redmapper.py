@@ -184,7 +184,8 @@ def _draw_block(sky: dict[str, np.ndarray], rng: np.random.Generator, first: int
     away = radius * np.where(belongs, rng.random(n) ** 0.8, np.sqrt(rng.random(n)))
     angle = rng.uniform(0, 2 * np.pi, n)
     away[np.cumsum(counts) - counts] = 0
-    shift = away * _degrees_per_mpc(z_host)
+    # A length in the catalogue is an angle at the catalogue's own redshift, which is not the true one.
+    shift = away * _degrees_per_mpc(sky["Z_LAMBDA"][host])
     dec = sky["DEC"][host] + shift * np.sin(angle)
     rows["RA"] = (sky["RA"][host] + shift * np.cos(angle) / np.cos(np.radians(dec))) % 360
     rows["DEC"], rows["R"], rows["P"] = dec, away, p
@@ -232,7 +233,7 @@ def _share(rows: np.ndarray, sky: dict[str, np.ndarray], rng: np.random.Generato
         east = (rows["RA"][here] - sky["RA"][second] + 180) % 360 - 180
         east = east * np.cos(np.radians(sky["DEC"][second]))
         north = rows["DEC"][here] - sky["DEC"][second]
-        rows["R"][here] = np.hypot(east, north) / _degrees_per_mpc(sky["z"][[second]])
+        rows["R"][here] = np.hypot(east, north) / _degrees_per_mpc(sky["Z_LAMBDA"][[second]])
 
 
 def _top_members(rows: np.ndarray, starts: np.ndarray) -> np.ndarray:

@@ -80,20 +80,22 @@ class SumNet(nn.Module):
 
 
 class ConvDropout(nn.Module):
-    """Dropout of feature maps that all members of a set share (models I and II have one member)."""
+    """Dropout of feature maps, the same for all members of a set or each its own (models I and II have one member)."""
 
     def __init__(self, settings: MnistVariant):
         super().__init__()
-        self.p = settings.dropout
+        self.p = settings.dropout if settings.conv_dropout is None else settings.conv_dropout
         self.whole_maps = settings.conv_dropout_shape == "channel"
+        self.shared = settings.conv_dropout_members == "shared"
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x
-        batch, _, *rest = x.shape
+        batch, members, *rest = x.shape
         if self.whole_maps:
             rest = [rest[0], 1, 1]
-        keep = draw(batch, lambda sets: x.new_empty(sets, 1, *rest).bernoulli_(1 - self.p))
+        masks = 1 if self.shared else members
+        keep = draw(batch, lambda sets: x.new_empty(sets, masks, *rest).bernoulli_(1 - self.p))
         return x * keep.div_(1 - self.p)
 
 

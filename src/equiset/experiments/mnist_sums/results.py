@@ -71,12 +71,17 @@ def accuracy(material: Material) -> Table:
         pd.DataFrame(shown),
         "Accuracy of predicting the sum of N MNIST digits.",
         (
-            "Validation: sets of images that no training set contains; last and best epoch, both on the same "
-            "validation sets, as in the paper. Training: the training sets after the last epoch, without dropout. "
-            "Guess: always the most frequent training sum. ±: standard deviation over seeds.",
+            f"Validation: sets of images that no training set contains{_exception(runs)}; last and best epoch, both on "
+            "the same validation sets, as in the paper. Training: the training sets after the last epoch, without "
+            "dropout. Guess: always the most frequent training sum. ±: standard deviation over seeds.",
             f"Measured on {what_was_measured(runs)}",
         ),
     )
+
+
+def _exception(runs: dict[str, list[Run]]) -> str:
+    drawn_from_all = [name for name, group in runs.items() if group[0].info["sets"].get("draw_from") == "all"]
+    return f" (but {', '.join(drawn_from_all)}: both kinds from all images)" if drawn_from_all else ""
 
 
 def _change(variant: str) -> str:

@@ -15,10 +15,21 @@ def make_sets(settings: MnistSets, seed: int, store: Path, folder: Path) -> None
     labels = np.load(store / "labels.npy")
     about = read_json(store / "store.json")
     rng = np.random.default_rng([seed, settings.members])
+    first, last = about["train"], len(labels)  # of the images for validation
+    # Whatever names the data says with it what validation is, unless it is the usual.
+    data = about["description"]
+    if settings.holdout:
+        if settings.holdout >= first:
+            raise EquisetError(
+                f"config key 'holdout': {settings.holdout} of {first} training images would leave none to learn from"
+            )
+        first, last = first - settings.holdout, first
+        data += f" (tuning: validated on {settings.holdout:,} held-out training images)"
     if settings.draw_from == "split":
-        pools = {"train": np.arange(about["train"]), "validation": np.arange(about["train"], len(labels))}
+        pools = {"train": np.arange(first), "validation": np.arange(first, last)}
     else:
         pools = dict.fromkeys(("train", "validation"), np.arange(len(labels)))
+        data += " (training and validation sets from all images)"
     parts = [_draw(pools[split], getattr(settings, split), settings.members, rng) for split in pools]
     members = np.concatenate(parts)
     table = pd.DataFrame(
@@ -30,7 +41,7 @@ def make_sets(settings: MnistSets, seed: int, store: Path, folder: Path) -> None
     )
     folder.mkdir(parents=True)
     table.to_parquet(folder / "sets.parquet", index=False)
-    write_json(folder / "sets.json", settings.describe(about, seed, digest(folder / "sets.parquet")))
+    write_json(folder / "sets.json", settings.describe(about, seed, digest(folder / "sets.parquet"), data=data))
 
 
 def _draw(pool: np.ndarray, count: int, members: int, rng: np.random.Generator) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from equiset.experiments.base import Experiment, Name, Sets, Variant, Width
 
@@ -19,6 +19,15 @@ class MnistSets(Sets):
     draw_from: Literal["split", "all"] = "split"
     """`split`: training sets from MNIST's training images, validation sets from its test images.
     `all`: both from all 70,000 images, so that an image may be in both."""
+    holdout: int = Field(0, ge=0)
+    """For tuning: so many training images, the last ones, are kept out of the training sets and make the validation
+    sets. The test images then have no part. The reported runs have none."""
+
+    @model_validator(mode="after")
+    def _holdout_is_held_out(self) -> "MnistSets":
+        if self.holdout and self.draw_from == "all":
+            raise ValueError("holdout: images that are held out cannot be drawn from all; use draw_from: split")
+        return self
 
 
 class MnistVariant(Variant):
@@ -38,9 +47,14 @@ class MnistVariant(Variant):
     """How models III and IV turn a set into one vector."""
     dropout: float = Field(ge=0, lt=1)
     """Dropout rate after every pooling, fully connected and set layer."""
+    conv_dropout: float | None = Field(None, ge=0, lt=1)
+    """Dropout rate after every pooling, if it is another."""
     conv_dropout_shape: Literal["element", "channel"] = "element"
     """What one decision of the dropout after a pooling covers: one position of one feature map, or the whole map.
-    Models III and IV take the same decision for all members of a set either way."""
+    See `conv_dropout_members` for the members of a set."""
+    conv_dropout_members: Literal["shared", "independent"] = "shared"
+    """For models III and IV, whether the members of a set lose the same values of their feature maps, or each its own.
+    After the fully connected or set layer they always lose the same."""
     initialisation: Literal["torch", "glorot"] = "torch"
     """First weights: torch's default, or Glorot uniform with zero bias, TensorFlow's default."""
 

@@ -27,7 +27,8 @@ class Task:
         self.images = torch.from_numpy(images).to(device)
         self.shift, self.scale = 0.0, 255.0
         if settings.pixels == "standardised":  # by the training images alone
-            self.shift, self.scale = _mean_and_sd(images[: read_json(store / "store.json")["train"]])
+            training = read_json(store / "store.json")["train"] - read_json(sets / "sets.json")["holdout"]
+            self.shift, self.scale = _mean_and_sd(images[:training])
         table = read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (

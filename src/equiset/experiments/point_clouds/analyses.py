@@ -22,7 +22,8 @@ _UNITS_AT_ONCE = 64
 
 def load(run: Run, device: torch.device) -> CloudNet:
     """Return a trained network, ready to be evaluated."""
-    model = CloudNet(CloudVariant.model_validate(run.settings), run.info["sets"]["classes"]).to(device).eval()
+    sets = run.info["sets"]
+    model = CloudNet(CloudVariant.model_validate(run.settings), sets["classes"], sets["particles"]).to(device).eval()
     return load_weights(model, run.folder / "weights.safetensors")
 
 

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import register_parametrization
 
 from equiset.experiments.point_clouds.settings import CloudVariant
 from equiset.nn import SetDropout, SetEncoder, SetNorm, SetPool, shares
@@ -229,25 +230,46 @@ class GraphEncoder(nn.Module):
         return self.dropout(F.elu(x).unsqueeze(1)).squeeze(1)
 
 
-def make_encoder(settings: CloudVariant) -> nn.Module:
+class Divided(nn.Module):
+    """A weight as the learnt one over a number: it starts divided, and moves by steps that are divided."""
+
+    def __init__(self, by: int):
+        super().__init__()
+        self.by = by
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight / self.by
+
+
+def make_encoder(settings: CloudVariant, particles: int | None = None) -> nn.Module:
     """Return what turns (batch, particles, 3) into (batch, width)."""
     if settings.model == "graph":
         return GraphEncoder(settings)
     widths = [3] + [settings.width] * settings.layers
     if settings.model == "set-pooling":
         return PoolingEncoder(widths)
-    return SetEncoder(widths, settings.form, "tanh", "max", dropout=settings.set_dropout)
+    encoder = SetEncoder(widths, settings.form, "tanh", "max", dropout=settings.set_dropout)
+    if settings.set_weight == "by-set-size":
+        for layer in encoder.layers:
+            register_parametrization(layer, "set_weight", Divided(particles))
+    return encoder
 
 
 class CloudNet(nn.Module):
-    """(batch, particles, 3) -> (batch, classes) logits."""
+    """(batch, particles, 3) -> (batch, classes) logits.
 
-    def __init__(self, settings: CloudVariant, classes: int):
+    Args:
+        settings: which network, and its sizes.
+        classes: number of classes.
+        particles: of a training cloud; needed by weights that are learnt `by-set-size` alone.
+    """
+
+    def __init__(self, settings: CloudVariant, classes: int, particles: int | None = None):
         super().__init__()
         graph = settings.model == "graph"
         self.norm = SetNorm()
         self.transformation = Transformation(settings)
-        self.encoder = make_encoder(settings)
+        self.encoder = make_encoder(settings, particles)
         self.head = nn.Sequential(
             # The graph layers have had their dropout before the pooling.
             nn.Identity() if graph else nn.Dropout(settings.dropout),

@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from equiset.experiments.base import Decay, Experiment, Name, Sets, Variant
 from equiset.settings import Settings
@@ -27,6 +27,10 @@ class CloudVariant(Variant):
     Each ends in a maximum over the particles."""
     form: Literal["sum", "mean", "max", "mean-norm", "max-norm"] = "max-norm"
     """Form of the set layers; `max-norm` is eq. 5, `max` eq. 4."""
+    set_weight: Literal["plain", "by-set-size"] = "plain"
+    """With `form: sum`, how the weight of the sum is learnt: as it is, or in units of one over the number of particles
+    of a training cloud. Then it starts divided by that number, and its steps are divided too. Plain, a sum over
+    hundreds of particles saturates tanh before the first step; with a smaller start alone, Adam's first step does."""
     layers: int = Field(3, ge=1)
     """Number of set layers, or of what takes their place."""
     width: int = Field(gt=0)
@@ -45,6 +49,12 @@ class CloudVariant(Variant):
     """While training, clouds are scaled by a random factor between this and its inverse, after the normalisation."""
     scale_axes: Literal["together", "separately"] = "together"
     """Whether the three axes share the factor."""
+
+    @model_validator(mode="after")
+    def _set_weight_exists(self) -> "CloudVariant":
+        if self.set_weight != "plain" and (self.model, self.form) != ("set-layer", "sum"):
+            raise ValueError("set_weight: 'by-set-size' is for model: set-layer with form: sum")
+        return self
 
 
 class Robustness(Settings):

@@ -83,7 +83,7 @@ class Task:
         self.twins = table.loc[table["split"] == "test", "twin_in_training"].to_numpy()
 
     def build_model(self) -> nn.Module:
-        return CloudNet(self.settings, self.about["classes"])
+        return CloudNet(self.settings, self.about["classes"], self.particles)
 
     def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
         meshes, labels = self.splits["train"]

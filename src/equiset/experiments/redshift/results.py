@@ -74,7 +74,7 @@ def scatter(material: Material) -> Table:
         numbers.append(row)
         shown.append(
             {
-                "Estimate": _title(name, runs).removesuffix(", footnote"),
+                "Estimate": _title(name, runs).removesuffix(", table columns"),
                 "Features": FEATURES[row["features"]] if row["features"] else "—",
                 "Parameters": f"{row['parameters']:,}" if row["parameters"] else "—",
                 "Scatter": _with_interval(found["scatter"], drawn[name]["scatter"]),
@@ -180,7 +180,7 @@ def _title(name: str, runs: dict[str, list[Run]]) -> str:
     title = MODELS[settings["model"]]
     if settings["model"] == "set":
         title += f", {FORMS.get(settings['form'], settings['form'])}"
-    return title + (", footnote" if settings["features"] == "footnote" else "")
+    return title + (", table columns" if settings["features"] == "columns" else "")
 
 
 def _with_ends(value: float, draws: np.ndarray) -> list[tuple[str, float]]:

@@ -23,9 +23,10 @@ class RedshiftVariant(Variant):
     """`set`: set layers, a cluster is one input. `mlp`: fully connected layers, a galaxy is one input."""
     form: Literal["sum", "mean", "max", "mean-norm", "max-norm"] = "max-norm"
     """Form of the set layers: `max-norm` is eq. 5, `max` is eq. 4."""
-    features: Literal["columns", "footnote"] = "columns"
-    """The 17 features. `columns`: all numbers of the members table but the two richness weights. `footnote`: five
-    magnitudes, their errors, the place in the sky, and the five P_CEN of the cluster."""
+    features: Literal["footnote", "columns"] = "footnote"
+    """The 17 features. `footnote`: five magnitudes, their errors, the place in the sky, and the five P_CEN of the
+    cluster. `columns`: all numbers of the members table but the two richness weights. Among these is R, the distance
+    from the centre in Mpc/h, which with the angle between the two gives the catalogue's own redshift away."""
     channels: list[Width] = Field(min_length=1, max_length=8)
     """Width of the hidden layers; one layer with a single channel follows."""
     dropout: float = Field(ge=0, lt=1)
@@ -33,6 +34,10 @@ class RedshiftVariant(Variant):
     memory_mb: float = Field(2000, gt=0)
     """Memory for a training process, in MB. Members that would fill more than a quarter of it are not held: they are
     read in windows of that size, each made of blocks from all over the catalogue and shuffled within."""
+    batch_of: Literal["clusters", "galaxies"] = "clusters"
+    """What `batch_size` counts for the perceptron. `clusters`: a batch has the galaxies with a spectrum of so many
+    clusters, so that it takes as many steps as the set model and each on the same labels. `galaxies`: so many galaxies
+    from anywhere. The set model always counts clusters."""
     target: Literal["redshift", "standardised"] = "redshift"
     """What the network learns: the redshift, or the redshift with zero mean and unit deviation on training galaxies."""
 

@@ -134,9 +134,9 @@ class Task:
         labelled = kept & ~np.isnan(_read(self.z_spec, start, end))
         cluster = np.repeat(np.arange(len(sizes)), sizes)
         useful = np.bincount(cluster[labelled], minlength=len(sizes)) > 0
-        # The perceptron sees labelled galaxies, each a set of its own; the set model sees all members.
+        # The perceptron sees labelled galaxies alone; the set model sees all members.
         numbers = np.flatnonzero(labelled if self.settings.model == "mlp" else kept & useful[cluster])
-        if self.settings.model == "mlp":
+        if self.settings.model == "mlp" and self.settings.batch_of == "galaxies":
             return Rows(start + numbers, np.arange(len(numbers) + 1))
         counts = np.bincount(cluster[numbers], minlength=len(sizes))[useful]
         return Rows(start + numbers, np.concatenate([[0], np.cumsum(counts)]))
