@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from equiset.data import meshes, modelnet40
-from equiset.data.meshes import open_pool
 from equiset.data.modelnet40 import CLASS_SIZES, ModelNetSettings, fetch, prepare
 from equiset.data.off import read_off
+from equiset.data.pool import open_pool
 from equiset.errors import EquisetError
 from equiset.files import digest, read_json
 from equiset.twins import modelnet40 as twin

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 import torch
 
-from equiset.data.meshes import open_pool
 from equiset.data.modelnet40 import ModelNetSettings, fetch, prepare
+from equiset.data.pool import open_pool
 from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.analyses import _activation, maximise
 from equiset.experiments.point_clouds.networks import CloudNet, Graph, NeighbourMean, RowLinear, nearest

@@ -17,7 +17,7 @@ import pandas as pd
 from equiset.data.off import read_off
 from equiset.data.surface import Cloud, sample_surface
 from equiset.errors import EquisetError
-from equiset.files import read_json, write_json
+from equiset.files import write_json
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def write_store(
 ) -> None:
     """Draw `count` points of every mesh, and write
 
-    - `pool.f32`: float32, meshes x count x 3, to be memory-mapped; see `open_pool`;
+    - `pool.f32`: float32, meshes x count x 3, to be memory-mapped; see `equiset.data.pool`;
     - `meshes.parquet`: file, class, label, split, area, and centre and scale that lead back to the mesh's units;
     - `store.json`: what the data are, the names of the classes, the meshes that were left out, the digest.
     """
@@ -121,13 +121,3 @@ def _mapper(tasks: int, sampling: str, threads: int) -> Iterator[Any]:
         except BaseException:
             executor.shutdown(cancel_futures=True)
             raise
-
-
-def open_pool(store: Path) -> np.memmap:
-    """Map the points of all meshes: float32, meshes x points x 3.
-
-    What has been read through a map counts as memory of the process until the map is dropped. Who reads all meshes
-    in turn opens a map for each batch.
-    """
-    about = read_json(store / "store.json")
-    return np.memmap(store / "pool.f32", np.float32, "r", shape=(about["meshes"], about["pool"], 3))

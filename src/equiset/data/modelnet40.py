@@ -1,6 +1,5 @@
 """ModelNet40, or other meshes in its layout: where they come from, and the points that training reads."""
 
-import hashlib
 import logging
 import re
 from pathlib import Path, PurePosixPath
@@ -13,6 +12,7 @@ from equiset.data.download import download
 from equiset.data.source import Address, SourceSettings, Space
 from equiset.errors import EquisetError
 from equiset.files import digest
+from equiset.fingerprint import fingerprint
 from equiset.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,7 @@ class ModelNetSettings(SourceSettings):
 
     name: ClassVar[str] = "modelnet40"
     holds: ClassVar[str] = "the classes"
+    preparing: ClassVar[frozenset[str]] = frozenset({"pool", "sampling", "seed"})
 
     folder: str | None = None
     """With `source: folder`, a folder with `<class>/train/*.off` and `<class>/test/*.off`, whatever the classes."""
@@ -199,7 +200,7 @@ def _recognise(root: Path, meshes: list[dict[str, Any]]) -> tuple[bool, str]:
 def _make_twin(size: TwinSize, cache: Path) -> Path:
     from equiset.twins import modelnet40 as twin
 
-    code = hashlib.sha256(b"".join(Path(module).read_bytes() for module in twin.SOURCES)).hexdigest()[:8]
+    code = fingerprint(twin.__name__, without="equiset.data")[:8]
     folder = cache / f"modelnet40-twin-{size.train}-{size.test}-{size.seed}-{code}"
     if not folder.is_dir():
         sizes = {name: (min(size.train, train), min(size.test, test)) for name, (train, test) in CLASS_SIZES.items()}

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from equiset.data.meshes import open_pool
+from equiset.data.pool import open_pool
 from equiset.files import read_json
 from equiset.parquet import read_parquet
 from equiset.results.figures import Canvas, Figure, name_data

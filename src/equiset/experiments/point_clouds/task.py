@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiset.data.meshes import open_pool
+from equiset.data.pool import open_pool
 from equiset.experiments.point_clouds.networks import CloudNet
 from equiset.experiments.point_clouds.settings import CloudVariant
 from equiset.files import read_json
