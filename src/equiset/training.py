@@ -5,6 +5,7 @@ goes on from its last checkpoint therefore takes exactly the steps, bit for bit,
 without the interruption.
 """
 
+import hashlib
 import inspect
 import io
 import logging
