@@ -22,7 +22,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from equiset import parallel
+from equiset import launch, parallel
 from equiset.experiments import experiment_module
 from equiset.files import read_json, write_json
 from equiset.process import keep_freed_memory, run_stage
@@ -39,7 +39,7 @@ def train_all(runs: list[Path], epochs: int | None, double: bool, folder: Path) 
     keep_freed_memory()
     torch.set_num_threads(1)
     about = [read_json(run / "run.json") for run in runs]
-    with parallel.joined(choose_device(about[0]["spec"]["device"])) as device:
+    with launch.joined(choose_device(about[0]["spec"]["device"])) as device:
         for number, (run, info) in enumerate(zip(runs, about, strict=True)):
             spec = info["spec"]
             settings_class = experiment_module(spec["experiment"], "settings").ExperimentSettings.variant_class()
@@ -84,7 +84,7 @@ def main(argv: list[str] | None = None) -> None:
             arguments += ["--epochs", str(options.epochs)] if options.epochs else []
             arguments += ["--double"] if options.double else []
             if processes > 1:
-                parallel.launch(processes, __file__, arguments)
+                launch.launch(processes, __file__, arguments)
             else:
                 subprocess.run([sys.executable, __file__, *arguments], check=True)
             found.append([read_json(Path(folder) / f"{number}.json") for number in range(len(runs))])

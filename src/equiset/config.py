@@ -218,7 +218,25 @@ def _definition(described: dict[str, Any], reference: dict[str, str]) -> dict[st
 
 
 def fetch_spec(config: Config, dataset: str) -> dict[str, Any]:
+    """Return all that is said of a data set, also how its files are brought here."""
     return {"dataset": dataset, "settings": config.dataset(dataset).model_dump(mode="json")}
+
+
+def manifest_spec(config: Config, dataset: str) -> dict[str, Any]:
+    """Return what decides which raw files there will be."""
+    settings = config.dataset(dataset)
+    unused = {"folder", "twin"} - {settings.source}
+    dumped = settings.model_dump(mode="json", exclude={*settings.bringing, *settings.preparing, *unused})
+    return {"dataset": dataset, "settings": dumped}
+
+
+def prepare_spec(config: Config, dataset: str) -> dict[str, Any]:
+    """Return what decides the arrays that are made of given raw files."""
+    settings = config.dataset(dataset)
+    return {
+        "dataset": dataset,
+        "settings": settings.model_dump(mode="json", exclude={*settings.bringing, *settings.choosing}),
+    }
 
 
 def sets_spec(config: Config, experiment: str, sets: str, seed: int) -> dict[str, Any]:

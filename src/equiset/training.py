@@ -11,7 +11,6 @@ import io
 import logging
 import math
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -29,8 +28,9 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from equiset import parallel
 from equiset.errors import DamagedError, EquisetError
-from equiset.experiments.base import Optimizer, Training
+from equiset.experiments.base import SAID, Optimizer, Training
 from equiset.files import BLANK_SEAL, SEAL, atomic_path, check_seal, digest_json, seal
+from equiset.fingerprint import fingerprint
 
 Batch = Any
 Sums = dict[str, Any]
@@ -99,18 +99,21 @@ def arithmetic(precision: str, device: torch.device) -> AbstractContextManager:
     return nullcontext() if precision == "float32" else torch.autocast(device.type, torch.bfloat16)
 
 
-def checkpoint_key(spec: dict[str, Any], inputs: dict[str, Any]) -> str:
+def checkpoint_key(spec: dict[str, Any], sets: dict[str, Any], task: str) -> str:
     """Identify what a checkpoint may be used for: the same run, data, code and torch, up to its length.
 
     The number of epochs is left out, so that a run that is to become longer goes on from where it ended.
+
+    Args:
+        spec: the run's.
+        sets: the content of `sets.json`; what it only says of the data is left out.
+        task: name of the module with the experiment's task.
     """
     settings = {**spec["settings"], "training": {**spec["settings"]["training"], "epochs": None}}
-    sources = sorted(
-        module.__file__ for name, module in sys.modules.items() if name.startswith("equiset.") and module.__file__
-    )
-    code = hashlib.sha256(b"".join(Path(source).read_bytes() for source in sources)).hexdigest()
+    drawn = {key: value for key, value in sets.items() if key not in SAID}
+    code = fingerprint(__name__, task)
     spec = {**spec, "settings": settings, "scale": None}
-    return digest_json([spec, inputs, code, torch.__version__, torch.get_num_threads()])[:32]
+    return digest_json([spec, drawn, code, torch.__version__, torch.get_num_threads()])[:32]
 
 
 def train(

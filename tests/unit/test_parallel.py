@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from equiset import parallel
+from equiset import launch, parallel
 from equiset.errors import EquisetError
 from equiset.nn import SetDropout
 from equiset.nn.shares import Share, draw, set_share
@@ -25,7 +25,7 @@ def results(tmp_path_factory):
     # One process begins what two go on with.
     train(Packed(), training(epochs=2), 7, CPU, together / "resumed.pt")
     with pytest.raises(EquisetError) as death:  # at the end, one is killed
-        parallel.launch(2, MODULE, [str(together)])
+        launch.launch(2, MODULE, [str(together)])
     loaded = [torch.load(together / f"results{rank}.pt", weights_only=True) for rank in (0, 1)]
     return {name: run(name, alone) for name in CASES}, *loaded, together, str(death.value)
 

@@ -16,6 +16,7 @@ from equiset.experiments.base import Optimizer, Training
 from equiset.training import checkpoint_key, choose_device, fix_seeds, make_optimizer, read_checkpoint, step, train
 
 CPU = torch.device("cpu")
+TASK = "equiset.experiments.mnist_sums.task"
 SPEC = {
     "experiment": "x",
     "variant": "v",
@@ -194,14 +195,17 @@ def test_bfloat16_trains(tmp_path):
 
 def test_the_checkpoint_key_tells_runs_apart():
     def changed(**changes):
-        return checkpoint_key(SPEC | changes, {"digest": "1"})
+        return checkpoint_key(SPEC | changes, {"digest": "1"}, TASK)
 
-    same = checkpoint_key(SPEC, {"digest": "1"})
+    same = checkpoint_key(SPEC, {"digest": "1"}, TASK)
     assert changed(settings={"width": 4, "training": {"epochs": 99}}) == same
     assert changed(settings={"width": 5, "training": {"epochs": 3}}) != same
     assert changed(seed=1) != same
     assert changed(device="cuda") != same
-    assert checkpoint_key(SPEC, {"digest": "2"}) != same
+    assert checkpoint_key(SPEC, {"digest": "2"}, TASK) != same
+    assert checkpoint_key(SPEC, {"digest": "1", "particles": 9}, TASK) != same
+    assert checkpoint_key(SPEC, {"digest": "1", "data": "in other words"}, TASK) == same
+    assert checkpoint_key(SPEC, {"digest": "1"}, "equiset.experiments.redshift.task") != same
 
 
 def test_devices():

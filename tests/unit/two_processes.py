@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from equiset import parallel
+from equiset import launch, parallel
 from equiset.experiments.base import Training
 from equiset.nn import SetDropout, SetLayer, SetPool
 from equiset.sets import PackedSets
@@ -111,7 +111,7 @@ def run(name, folder):
 
 
 def main(folder):
-    with parallel.joined(CPU):
+    with launch.joined(CPU):
         results = {name: run(name, folder) for name in CASES}
         torch.save(results, folder / f"results{torch.distributed.get_rank()}.pt")
         train(Dying(), training(), 7, CPU, folder / "dying.pt")

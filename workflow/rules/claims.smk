@@ -3,8 +3,6 @@
 
 rule measure:
     """Measure what the paper says of the layers themselves, on generated sets."""
-    input:
-        code=sources_of("equiset.stages.measure"),
     output:
         # Those named `time_` hold processor time, which differs from run to run.
         measured=expand("results/{{scale}}/laws/{item}.parquet", item=Laws.model_fields),
@@ -20,6 +18,7 @@ rule measure:
         mem_mb=2000,
         runtime=60,
     params:
+        code=stage_code("measure"),
         settings=lambda wildcards: canonical_json(laws_spec(config_at(wildcards.scale))),
         folder=lambda wildcards, output: str(Path(output.run).parent),
     message:
@@ -32,7 +31,6 @@ rule measure:
 rule judge_claims:
     """Judge every claim of the paper by all that was run and measured."""
     input:
-        code=sources_of("equiset.stages.judge"),
         claims=local("workflow/claims.yaml"),
         runs=lambda wildcards: of_all_experiments(run_files, wildcards),
         analyses=lambda wildcards: of_all_experiments(analysis_files, wildcards),
@@ -51,6 +49,7 @@ rule judge_claims:
         mem_mb=1000,
         runtime=10,
     params:
+        code=stage_code("judge"),
         scale="{scale}",
         runs=lambda wildcards, input: folders_of(input.runs),
         folder=lambda wildcards, output: str(Path(output.conditions).parent),
@@ -64,7 +63,6 @@ rule judge_claims:
 use rule judge_claims as judge_claims_of_one with:
     # For whoever runs a single experiment: all claims are listed, those of the others are not tested.
     input:
-        code=sources_of("equiset.stages.judge"),
         claims=local("workflow/claims.yaml"),
         runs=run_files,
         analyses=analysis_files,
@@ -83,6 +81,7 @@ use rule judge_claims as judge_claims_of_one with:
     benchmark:
         "results/{scale}/benchmarks/judge_claims/{experiment}.tsv"
     params:
+        code=stage_code("judge"),
         scale="{scale}",
         runs=lambda wildcards, input: folders_of(input.runs),
         folder=lambda wildcards, output: str(Path(output.conditions).parent),

@@ -8,12 +8,17 @@ from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 
-from equiset import dependencies, masking
+# The code of this folder, wherever the package is installed from: it is what the jobs run.
+sys.path.insert(0, str(Path("src").resolve()))
+
+from equiset import masking
 from equiset.config import (
     SCALES,
     analysis_spec,
     fetch_spec,
     laws_spec,
+    manifest_spec,
+    prepare_spec,
     resolve,
     run_spec,
     sets_spec,
@@ -23,6 +28,7 @@ from equiset.data import DATASETS
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
+from equiset.fingerprint import fingerprint
 from equiset.laws.settings import Laws
 from equiset.occupancy import begin_run
 from equiset.space import check_space
@@ -64,22 +70,34 @@ wildcard_constraints:
     item="[a-z0-9_]+",
 
 
-def sources_of(*modules):
-    """The source files of some modules: part of the project, even when the results go to a storage."""
-    return [local(file) for file in dependencies.sources_of(*modules)]
+# The parameter `code` of a rule is compared by value: the code that can change what the job leaves.
 
 
-def data_sources(stage):
-    """The source files whose change must repeat a stage of a data set."""
-    return lambda wildcards: sources_of(
-        f"equiset.stages.{stage}", DATASETS[wildcards.dataset]
-    )
+def stage_code(stage):
+    """The code of a stage that is the same for all data sets and experiments."""
+    return fingerprint(f"equiset.stages.{stage}")
 
 
-def experiment_sources(stage, part):
-    """The source files whose change must repeat a stage of an experiment."""
-    return lambda wildcards: sources_of(
-        f"equiset.stages.{stage}", f"{EXPERIMENTS[wildcards.experiment]}.{part}"
+def data_code(stage):
+    """The code of a stage of a data set."""
+
+    def code(wildcards):
+        dataset = wildcards.dataset
+        source = config_at(wildcards.scale).dataset(dataset).source
+        makes_twin = stage == "fetch" and source == "twin"
+        return fingerprint(
+            f"equiset.stages.{stage}",
+            DATASETS[dataset],
+            without=None if makes_twin else "equiset.twins",
+        )
+
+    return code
+
+
+def experiment_code(stage, part, *more):
+    """The code of a stage of an experiment."""
+    return lambda wildcards: fingerprint(
+        f"equiset.stages.{stage}", f"{EXPERIMENTS[wildcards.experiment]}.{part}", *more
     )
 
 
@@ -216,10 +234,16 @@ def finished_results(scale):
     return claims_files(scale) + shown + tracked
 
 
-def report_sources(wildcards):
-    """The source files whose change must repeat the report."""
+def report_code(wildcards):
+    """The code of the report, with what is said in it about the experiments."""
     about = [f"{package}.about" for package in EXPERIMENTS.values()]
-    return sources_of("equiset.stages.report", *about)
+    return fingerprint("equiset.stages.report", *about)
+
+
+def chapters(wildcards):
+    """The experiments in the report: title, tables and figures of each."""
+    settings = [config_at(wildcards.scale).experiment(name) for name in EXPERIMENTS]
+    return canonical_json([(one.title, one.tables, one.figures) for one in settings])
 
 
 def experiment_title(wildcards):

@@ -3,8 +3,6 @@
 
 rule fetch:
     """Bring or find the raw files of a data set, check them, and say in a manifest what they are."""
-    input:
-        code=data_sources("fetch"),
     output:
         manifest="results/{scale}/data/{dataset}/manifest.json",
     log:
@@ -20,7 +18,12 @@ rule fetch:
         mem_mb=1000,
         runtime=240,
     params:
-        spec=lambda wildcards: canonical_json(
+        code=data_code("fetch"),
+        files=lambda wildcards: canonical_json(
+            manifest_spec(config_at(wildcards.scale), wildcards.dataset)
+        ),
+        # With mirrors and time limits, which fetch nothing again: what is derived from an output is not compared.
+        spec=lambda wildcards, output: canonical_json(
             fetch_spec(config_at(wildcards.scale), wildcards.dataset)
         ),
         # Not an output: what was downloaded outlives a failed job.
@@ -35,7 +38,6 @@ rule fetch:
 rule prepare:
     """Read the raw files once, into arrays."""
     input:
-        code=data_sources("prepare"),
         manifest=rules.fetch.output.manifest,
     output:
         store=directory("results/{scale}/data/{dataset}/store"),
@@ -51,7 +53,10 @@ rule prepare:
         mem_mb=5000,  # CelebA: 2.5 GB of the array count as they are written, and eight processes know all names
         runtime=60,
     params:
-        spec=rules.fetch.params.spec,
+        code=data_code("prepare"),
+        spec=lambda wildcards: canonical_json(
+            prepare_spec(config_at(wildcards.scale), wildcards.dataset)
+        ),
     message:
         "Preparing {wildcards.dataset}"
     shell:

@@ -4,7 +4,6 @@
 rule evaluate:
     """Let a trained network predict, from its weights file alone."""
     input:
-        code=experiment_sources("evaluate", "task"),
         store=store_of,
         sets=sets_of,
         run=rules.train.output.run,
@@ -23,6 +22,7 @@ rule evaluate:
         runtime=60,
         gpu=gpus,
     params:
+        code=experiment_code("evaluate", "task"),
         folder=lambda wildcards, input: str(Path(input.run).parent),
     message:
         "Evaluating {wildcards.variant}, seed {wildcards.seed}"
@@ -35,7 +35,6 @@ rule evaluate:
 rule analyse:
     """Measure something on trained networks beyond their predictions."""
     input:
-        code=experiment_sources("analyse", "analyses"),
         store=store_of,
         runs=lambda wildcards: [
             f"{folder}/{name}"
@@ -56,6 +55,7 @@ rule analyse:
         runtime=600,
         gpu=gpus,
     params:
+        code=experiment_code("analyse", "analyses"),
         settings=lambda wildcards: canonical_json(
             analysis_spec(
                 config_at(wildcards.scale), wildcards.experiment, wildcards.item

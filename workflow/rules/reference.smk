@@ -4,7 +4,6 @@
 rule publish:
     """Copy the small files of an experiment's runs, its tables and its figures."""
     input:
-        code=sources_of("equiset.stages.publish"),
         config=local("workflow/reference.yaml"),
         shown=lambda wildcards: shown_files("paper", PUBLISHED[wildcards.published]),
     output:
@@ -20,7 +19,11 @@ rule publish:
         mem_mb=1000,
         runtime=10,
     params:
+        code=stage_code("publish"),
         experiment=lambda wildcards: PUBLISHED[wildcards.published],
+        title=lambda wildcards: experiment_title(
+            SimpleNamespace(scale="paper", experiment=PUBLISHED[wildcards.published])
+        ),
         runs=lambda wildcards: run_folders(
             SimpleNamespace(scale="paper", experiment=PUBLISHED[wildcards.published])
         ),
@@ -33,7 +36,6 @@ rule publish:
 
 use rule judge_claims as judge_published_claims with:
     input:
-        code=sources_of("equiset.stages.judge"),
         claims=local("workflow/claims.yaml"),
         runs=of_published_experiments(run_files),
         analyses=of_published_experiments(analysis_files),
@@ -48,6 +50,7 @@ use rule judge_claims as judge_published_claims with:
     benchmark:
         "results/paper/benchmarks/judge_published_claims.tsv"
     params:
+        code=stage_code("judge"),
         scale="paper",
         runs=of_published_experiments(run_folders),
         folder=lambda wildcards, output: str(Path(output.conditions).parent),

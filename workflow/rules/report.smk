@@ -7,7 +7,6 @@ report: "../report/workflow.rst"
 rule write_report:
     """Put claims, tables, figures, times and provenance on one page that needs no network."""
     input:
-        code=report_sources,
         page=local("workflow/report/report.html.j2"),
         style=local("workflow/report/report.css"),
         claims=report(
@@ -31,6 +30,8 @@ rule write_report:
         mem_mb=1000,
         runtime=10,
     params:
+        code=report_code,
+        chapters=chapters,
         folder=lambda wildcards, output: str(Path(output.page).parent),
     message:
         "Writing {output.page}"

@@ -4,7 +4,6 @@
 rule tabulate:
     """Write a table as CSV, Markdown and LaTeX."""
     input:
-        code=experiment_sources("show", "results"),
         runs=run_files,
         store=store_of,
         analyses=analysis_files,
@@ -28,6 +27,7 @@ rule tabulate:
         mem_mb=2000,
         runtime=10,
     params:
+        code=experiment_code("show", "results"),
         folders=lambda wildcards, input: folders_of(input.runs),
         order=run_folders,  # a new order in the config is a change, and inputs have none
     message:

@@ -4,7 +4,6 @@
 rule make_sets:
     """Draw the sets once per seed; every variant with that seed learns from the same ones."""
     input:
-        code=experiment_sources("make_sets", "sets"),
         store=store_of,
     output:
         sets=directory("results/{scale}/{experiment}/sets/{sets}/seed{seed}"),
@@ -20,6 +19,8 @@ rule make_sets:
         mem_mb=1000,
         runtime=30,
     params:
+        # `describe` in the settings' base writes a part of the output.
+        code=experiment_code("make_sets", "sets", "equiset.experiments.base"),
         spec=lambda wildcards: canonical_json(
             sets_spec(
                 config_at(wildcards.scale),

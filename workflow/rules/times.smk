@@ -4,7 +4,6 @@
 rule time_by_rule:
     """Add up what the jobs took. It depends on the machine and differs from run to run."""
     input:
-        code=sources_of("equiset.stages.times"),
         results=lambda wildcards: finished_results(wildcards.scale),
     output:
         multiext("results/{scale}/time/time_by_rule", ".csv", ".md", ".tex", ".png"),
@@ -17,6 +16,7 @@ rule time_by_rule:
         mem_mb=1000,
         runtime=10,
     params:
+        code=stage_code("times"),
         benchmarks="results/{scale}/benchmarks",
         logs="results/{scale}/logs",
     message:

@@ -3,8 +3,6 @@
 
 rule create_tracking_database:
     """Create MLflow's database once, because several processes that open a new one together break it."""
-    input:
-        code=sources_of("equiset.stages.track"),
     output:
         # Not the database itself: Snakemake deletes outputs before it repeats a job.
         flag=touch("results/mlflow.ready"),
@@ -20,6 +18,7 @@ rule create_tracking_database:
         mem_mb=1000,
         runtime=10,
     params:
+        code=stage_code("track"),
         uri=tracking_uri(),
     message:
         "Preparing MLflow at {params.uri}"
@@ -30,7 +29,6 @@ rule create_tracking_database:
 rule track:
     """Send the runs of an experiment to MLflow, with its tables and figures."""
     input:
-        code=experiment_sources("track", "about"),
         # Not ancient(): a new address must send the runs at once, and Snakemake looks no further behind such a file.
         database=rules.create_tracking_database.output.flag,
         runs=run_files,
@@ -49,6 +47,7 @@ rule track:
         mem_mb=1000,
         runtime=60,
     params:
+        code=experiment_code("track", "about"),
         uri=tracking_uri(),
         folders=lambda wildcards, input: folders_of(input.runs),
     message:

@@ -4,7 +4,6 @@
 rule train:
     """Train one network. Killed, it goes on from its last checkpoint with the same bits."""
     input:
-        code=experiment_sources("train", "task"),
         store=store_of,
         sets=sets_of,
     output:
@@ -25,6 +24,7 @@ rule train:
         # Here and not under params: another number repeats no training.
         processes=processes,
     params:
+        code=experiment_code("train", "task"),
         spec=lambda wildcards: canonical_json(
             run_spec(
                 config_at(wildcards.scale),

@@ -74,6 +74,7 @@ class CelebaSettings(SourceSettings):
 
     name: ClassVar[str] = "celeba"
     holds: ClassVar[str] = "the files"
+    preparing: ClassVar[frozenset[str]] = frozenset({"decoding"})
 
     folder: str | None = None
     """With `source: folder`, the folder of the three annotation files and of the images: `img_align_celeba.zip`, or a

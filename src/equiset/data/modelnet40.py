@@ -1,6 +1,5 @@
 """ModelNet40, or other meshes in its layout: where they come from, and the points that training reads."""
 
-import hashlib
 import logging
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
@@ -13,6 +12,7 @@ from equiset.data.modelnet40_official import CLASS_SIZES, name_of, recognise, so
 from equiset.data.source import ABOUT, Address, SourceSettings, Space
 from equiset.errors import EquisetError
 from equiset.files import digest
+from equiset.fingerprint import fingerprint
 from equiset.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class ModelNetSettings(SourceSettings):
 
     name: ClassVar[str] = "modelnet40"
     holds: ClassVar[str] = "the classes"
+    preparing: ClassVar[frozenset[str]] = frozenset({"pool", "test_pool", "sampling", "seed", "on_bad_mesh"})
 
     folder: str | None = None
     """With `source: folder`, a folder with meshes in `<class>/train/` and `<class>/test/`, whatever the classes: files
@@ -192,7 +193,7 @@ def _recognise(root: Path, meshes: list[dict[str, Any]]) -> dict[str, Any]:
 def _make_twin(size: TwinSize, cache: Path) -> Path:
     from equiset.twins import modelnet40 as twin
 
-    code = hashlib.sha256(b"".join(Path(module).read_bytes() for module in twin.SOURCES)).hexdigest()[:8]
+    code = fingerprint(twin.__name__, without="equiset.data")[:8]
     folder = cache / f"modelnet40-twin-{size.train}-{size.test}-{size.seed}-{code}"
     if not folder.is_dir():
         sizes = {name: (min(size.train, train), min(size.test, test)) for name, (train, test) in CLASS_SIZES.items()}

@@ -42,6 +42,12 @@ class SourceSettings(Settings):
     """Its key under `datasets`."""
     holds: ClassVar[str]
     """What a user's folder holds, for messages."""
+    bringing: ClassVar[frozenset[str]] = frozenset({"mirrors", "image_mirrors", "timeout_s", "attempts"})
+    """The fields that say how files are brought here, and not which: what is done is not repeated when they change."""
+    choosing: ClassVar[frozenset[str]] = frozenset({"source", "folder", "twin"})
+    """The fields that say which raw files to take. `prepare` knows these by the manifest."""
+    preparing: ClassVar[frozenset[str]] = frozenset()
+    """The fields that `fetch` does not look at."""
 
     source: Literal["download", "folder", "twin"] = "download"
     """`download`: the mirrors; `folder`: files that you have; `twin`: a stand-in, made without any network."""

@@ -14,6 +14,8 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 """How much of a moving average stays from one step to the next."""
 Width = Annotated[int, Field(gt=0, le=100_000)]
 """A number of channels."""
+SAID = frozenset({"dataset", "source", "real", "kind", "share", "data"})
+"""Of `sets.json`, what is said of the data for people. What they are is known by their digests."""
 
 
 class Optimizer(Settings):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from equiset import parallel, provenance
+from equiset import launch, parallel, provenance
 from equiset.experiments import experiment_module
 from equiset.files import check_folder, digest_json, write_json
 from equiset.parquet import write_parquet
@@ -35,10 +35,10 @@ def main(argv: list[str] | None = None) -> None:
         "--processes", type=int, default=1, help="processes that train together and divide the threads, by torchrun"
     )
     arguments = parser.parse_args(argv)
-    if arguments.processes > 1 and not parallel.started():
-        parallel.launch(arguments.processes, "equiset.stages.train", sys.argv[1:] if argv is None else argv)
+    if arguments.processes > 1 and not launch.started():
+        launch.launch(arguments.processes, "equiset.stages.train", sys.argv[1:] if argv is None else argv)
         return
-    with parallel.joined(choose_device(arguments.spec["device"])) as device:
+    with launch.joined(choose_device(arguments.spec["device"])) as device:
         _train(arguments, device)
 
 
@@ -52,7 +52,7 @@ def _train(arguments: argparse.Namespace, device: torch.device) -> None:
     check_folder(arguments.store, "store.json")
     sets = check_folder(arguments.sets, "sets.json")
     task = experiment_module(spec["experiment"], "task").Task(settings, arguments.store, arguments.sets, device)
-    key = checkpoint_key({**spec, "device": device.type}, sets)
+    key = checkpoint_key({**spec, "device": device.type}, sets, type(task).__module__)
     log.info(
         "%s/seed%d on %s, %d process(es) of %d thread(s), checkpoint %s",
         *(spec["variant"], spec["seed"], device, parallel.processes(), torch.get_num_threads(), key),

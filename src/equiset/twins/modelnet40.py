@@ -15,10 +15,9 @@ import numpy as np
 
 from equiset.data.modelnet40 import STAND_IN
 from equiset.files import atomic_path
-from equiset.twins import arithmetic, modelnet40_families
+from equiset.twins import modelnet40_families
 from equiset.twins.arithmetic import compiled
 
-SOURCES = (__file__, modelnet40_families.__file__, arithmetic.__file__)
 DESCRIPTION = "stand-in for ModelNet40: meshes of 40 parametric families with its class names"
 
 Mesh = tuple[np.ndarray, np.ndarray]
