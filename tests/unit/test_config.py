@@ -36,6 +36,8 @@ def test_the_shipped_changes_of_the_config_are_valid(name):
     if name == "tuning":  # never on what is reported
         sums = config.experiment("mnist_sums")
         assert all(sums.sets[sums.variants[each].sets].holdout == 10_000 for each in sums.running)
+        reference = yaml.safe_load((ROOT / "workflow" / "reference.yaml").read_text())
+        assert not set(sums.running) & set(reference["experiments"]["mnist_sums"]["run"])
 
 
 def test_readings_that_are_run_beside_the_strict_one_change_nothing_else():
