@@ -1,13 +1,10 @@
 """What a job depends on is the code that can change its result: no less, not everything, and no comment of it."""
 
-import ast
 import hashlib
 import inspect
-import io
 import shutil
 import subprocess
 import sys
-import tokenize
 from importlib import import_module
 from pathlib import Path
 
@@ -23,6 +20,8 @@ from equiset.files import digest_json
 from equiset.fingerprint import PLUMBING, fingerprint, modules_of
 from equiset.training import checkpoint_key
 
+from ..rewriting import other_number, other_words
+
 ROOT = Path(__file__).parents[2]
 FILES = sorted(path.relative_to(ROOT / "src") for path in (ROOT / "src" / "equiset").rglob("*.py"))
 TASKS = {name: f"{package}.task" for name, package in EXPERIMENTS.items()}
@@ -31,38 +30,6 @@ SPEC = {"seed": 0, "settings": {"training": {"epochs": 1}}}
 
 def name_of(file):
     return ".".join(file.with_suffix("").parts).removesuffix(".__init__")
-
-
-def other_words(source):
-    """Return a source with other docstrings, new ones, and a comment on every line."""
-    lines = source.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.NEWLINE:
-            lines[token.start[0] - 1] += "  # a word on this"
-    tree = ast.parse(source)
-    said = {node.lineno: node for node in ast.walk(tree) if fingerprints._is_docstring(node)}
-    starts = {
-        min([body.lineno, *(item.lineno for item in getattr(body, "decorator_list", []))]): body
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        if (body := node.body[0]).lineno > node.lineno
-    }
-    for line, node in sorted((starts | said).items(), reverse=True):
-        end = node.end_lineno if line in said else line - 1
-        lines[line - 1 : end] = [" " * node.col_offset + '"""Other words."""']
-    return "\n".join(["# Words.", *lines, "", "# The end."])
-
-
-def other_number(source):
-    """Return a source with one number changed, or nothing if there is none."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            lines = source.splitlines()
-            line = lines[node.lineno - 1].encode()
-            changed = line[: node.col_offset] + f"{node.value + 1}".encode() + line[node.end_col_offset :]
-            lines[node.lineno - 1] = changed.decode()
-            return "\n".join(lines)
-    return None
 
 
 @pytest.fixture
