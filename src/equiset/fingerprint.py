@@ -1,8 +1,8 @@
 """The code that a result depends on, as one short text. When it changes, a job is repeated or a checkpoint put aside.
 
-The fingerprint of a module is its syntax tree, without comments and docstrings, together with those of all modules of
-equiset that it imports. Neither Snakemake nor a checkpoint sees what Python imports, so this reads it off the source.
-Left out is `PLUMBING`; a module that is not named there counts.
+The fingerprint of a module is its syntax tree, without comments and docstrings, and the data file of its name if it has
+one, together with those of all modules of equiset that it imports. Snakemake does not see what Python imports, so this
+reads it off the source. Left out is `PLUMBING`; a module that is not named there counts.
 """
 
 import ast
@@ -96,6 +96,9 @@ def _read(file: Path) -> tuple[str, frozenset[str]]:
             open_ends.extend(kept)
         else:
             flat.append(repr(node))
+    # A module's data stand beside it under its name: `modelnet40_official.txt`.
+    beside = sorted(path for path in file.parent.glob(f"{file.stem}.*") if path != file)
+    flat += [path.suffix + hashlib.sha256(path.read_bytes()).hexdigest() for path in beside]
     return hashlib.sha256("\n".join(flat).encode()).hexdigest(), frozenset(imported)
 
 

@@ -1,13 +1,10 @@
 """What a job depends on is the code that can change its result: no less, not everything, and no comment of it."""
 
-import ast
 import hashlib
 import inspect
-import io
 import shutil
 import subprocess
 import sys
-import tokenize
 from importlib import import_module
 from pathlib import Path
 
@@ -23,6 +20,8 @@ from equiset.files import digest_json
 from equiset.fingerprint import PLUMBING, fingerprint, modules_of
 from equiset.training import checkpoint_key
 
+from ..rewriting import other_number, other_words
+
 ROOT = Path(__file__).parents[2]
 FILES = sorted(path.relative_to(ROOT / "src") for path in (ROOT / "src" / "equiset").rglob("*.py"))
 TASKS = {name: f"{package}.task" for name, package in EXPERIMENTS.items()}
@@ -31,38 +30,6 @@ SPEC = {"seed": 0, "settings": {"training": {"epochs": 1}}}
 
 def name_of(file):
     return ".".join(file.with_suffix("").parts).removesuffix(".__init__")
-
-
-def other_words(source):
-    """Return a source with other docstrings, new ones, and a comment on every line."""
-    lines = source.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.NEWLINE:
-            lines[token.start[0] - 1] += "  # a word on this"
-    tree = ast.parse(source)
-    said = {node.lineno: node for node in ast.walk(tree) if fingerprints._is_docstring(node)}
-    starts = {
-        min([body.lineno, *(item.lineno for item in getattr(body, "decorator_list", []))]): body
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        if (body := node.body[0]).lineno > node.lineno
-    }
-    for line, node in sorted((starts | said).items(), reverse=True):
-        end = node.end_lineno if line in said else line - 1
-        lines[line - 1 : end] = [" " * node.col_offset + '"""Other words."""']
-    return "\n".join(["# Words.", *lines, "", "# The end."])
-
-
-def other_number(source):
-    """Return a source with one number changed, or nothing if there is none."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            lines = source.splitlines()
-            line = lines[node.lineno - 1].encode()
-            changed = line[: node.col_offset] + f"{node.value + 1}".encode() + line[node.end_col_offset :]
-            lines[node.lineno - 1] = changed.decode()
-            return "\n".join(lines)
-    return None
 
 
 @pytest.fixture
@@ -80,6 +47,11 @@ def forget():
     fingerprints._read.cache_clear()
 
 
+def read(path, source):
+    path.write_text(source)
+    return fingerprints._read(path)
+
+
 def keys():
     """Return the checkpoint key of a run of each experiment."""
     return {name: checkpoint_key(SPEC | {"experiment": name}, {"digest": "1"}, task) for name, task in TASKS.items()}
@@ -88,13 +60,11 @@ def keys():
 @pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_no_comment_and_no_docstring_of_any_module_counts(file, tmp_path):
     source = (ROOT / "src" / file).read_text()
-    rewritten = tmp_path / "rewritten.py"
-    rewritten.write_text(other_words(source))
-    assert rewritten.read_text() != source
-    assert fingerprints._read(rewritten) == fingerprints._read(ROOT / "src" / file)
+    rewritten = other_words(source)
+    assert rewritten != source
+    assert read(tmp_path / "rewritten.py", rewritten) == read(tmp_path / "source.py", source)
     if changed := other_number(source):
-        (tmp_path / "changed.py").write_text(changed)
-        assert fingerprints._read(tmp_path / "changed.py") != fingerprints._read(ROOT / "src" / file)
+        assert read(tmp_path / "changed.py", changed) != read(tmp_path / "source.py", source)
 
 
 def test_checkpoints_stay_good_whatever_is_said_in_the_code(copied):
@@ -125,9 +95,7 @@ def test_one_number_in_the_layers_or_the_loop_concerns_all_checkpoints(copied, f
 
 def test_code_is_compared_as_a_tree(tmp_path):
     def content(source):
-        path = tmp_path / f"{digest_json(source)[:8]}.py"
-        path.write_text(source)
-        return fingerprints._read(path)[0]
+        return read(tmp_path / f"{digest_json(source)[:8]}.py", source)[0]
 
     plain = content("def f(x, *, y=0.001):\n    return [x, (y, None)]\n")
     assert (
@@ -147,6 +115,18 @@ def test_code_is_compared_as_a_tree(tmp_path):
     # A text that is not alone in its line is a value.
     assert content("x = 'a'") != content("x = 'b'")
     assert content("f('a')") != content("f('b')")
+
+
+def test_a_table_of_the_package_counts_with_the_module_that_reads_it(copied):
+    package = copied / "equiset"
+    tables = [path for path in package.rglob("*.*") if path.suffix != ".py"]
+    assert tables
+    assert [path for path in tables if not path.with_suffix(".py").is_file()] == []
+    before = fingerprint("equiset.stages.fetch", "equiset.data.modelnet40")
+    with (package / "data" / "modelnet40_official.txt").open("a") as file:
+        file.write("\n")
+    forget()
+    assert fingerprint("equiset.stages.fetch", "equiset.data.modelnet40") != before
 
 
 def loaded(*modules):

@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,11 +32,25 @@ class Project:
         )
 
     def planned(self, *arguments: str) -> dict[str, int]:
-        """Return how many jobs of each rule a dry run would do."""
-        done = self.snakemake(*arguments, "--dry-run", "--quiet", "host", "rules")
+        """Return how many jobs of each rule a dry run would do. What it says of them is in `said`."""
+        done = self.snakemake(*arguments, "--dry-run")
         assert done.returncode == 0, done.stderr
-        rows = [line.split() for line in (done.stdout + done.stderr).splitlines()]
-        return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit() and row[0] != "total"}
+        self.said = done.stdout + done.stderr
+        rows = [line.split() for line in self.said.splitlines()]
+        rows = [row for row in rows if len(row) == 2 and row[0].isidentifier() and row[1].isdigit()]
+        return {name: int(count) for name, count in rows if name != "total"}
+
+    @contextmanager
+    def own_source(self) -> Iterator[Path]:
+        """Yield a folder with the project's code, which can be changed. Afterwards the code is as it was."""
+        source, link = self.folder / "src", self.folder / "src-as-it-is"
+        source.rename(link)
+        try:
+            shutil.copytree(link / "equiset", source / "equiset", ignore=shutil.ignore_patterns("__pycache__"))
+            yield source / "equiset"
+        finally:
+            shutil.rmtree(source)
+            link.rename(source)
 
     def edit(self, *path: str, value: object) -> None:
         """Change one value of config.yaml."""

@@ -1,6 +1,7 @@
 """The whole workflow: everything it promises is there, and nothing is done twice."""
 
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -17,7 +18,8 @@ from equiset.config import resolve, run_spec
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json, digest, digest_json, read_json
 
-from .conftest import ROOT
+from ..rewriting import other_number, other_words
+from .conftest import ROOT, Project
 
 RUN = "results/smoke/mnist_sums/runs/IV-N3/seed0"
 
@@ -166,6 +168,56 @@ def test_editing_the_sets_reruns_what_learns_from_them(finished):
         assert "fetch" not in planned
     finally:
         (finished.folder / "config.yaml").write_text(original)
+
+
+def test_words_in_the_code_repeat_nothing_and_a_checkpoint_goes_on(finished, tmp_path):
+    with finished.own_source() as source:
+        for path in source.rglob("*.py"):
+            path.write_text(other_words(path.read_text()))
+        assert finished.planned() == {}
+        smoke = finished.folder / "results" / "smoke"
+        spec = canonical_json(read_json(finished.folder / RUN / "run.json")["spec"])
+        command = [sys.executable, "-m", "equiset.stages.train", "--spec", spec, "--output", str(tmp_path / "run")]
+        command += ["--store", str(smoke / "data/mnist/store"), "--sets", str(smoke / "mnist_sums/sets/N3/seed0")]
+        command += ["--checkpoints", str(smoke / "mnist_sums/checkpoints")]
+        environment = os.environ | {"PYTHONPATH": str(source.parent)}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert "going on after epoch 2" in done.stderr
+    weights = "weights.safetensors"
+    assert (tmp_path / "run" / weights).read_bytes() == (finished.folder / RUN / weights).read_bytes()
+
+
+def test_a_number_in_a_network_repeats_the_trainings_of_its_experiment(finished):
+    with finished.own_source() as source:
+        network = source / "experiments" / "mnist_sums" / "networks.py"
+        network.write_text(other_number(network.read_text()))
+        once = dict.fromkeys(("tabulate", "judge_claims", "track", "time_by_rule", "write_report", "all"), 1)
+        assert finished.planned() == {"train": 4, "evaluate": 4, "plot": 2, **once}
+    assert set(re.findall(r"results/smoke/logs/train/(\w+)/", finished.said)) == {"mnist_sums"}
+
+
+def test_another_mirror_or_time_limit_repeats_nothing(finished):
+    original = (finished.folder / "config.yaml").read_text()
+    try:
+        for dataset, key in {"mnist": "mirrors", "celeba": "image_mirrors"}.items():
+            finished.edit("datasets", dataset, key, value=["https://example.org/"])
+            finished.edit("datasets", dataset, "timeout_s", value=7)
+            finished.edit("datasets", dataset, "attempts", value=9)
+        assert finished.planned() == {}
+    finally:
+        (finished.folder / "config.yaml").write_text(original)
+
+
+def test_a_copied_project_has_nothing_to_do(finished, tmp_path):
+    """Whatever the order in which its files were copied: here what is made of something is older than that."""
+    subprocess.run(["cp", "-r", finished.folder, tmp_path / "copy"], check=True)
+    results = [path for path in (finished.folder / "results").rglob("*") if path.is_file()]
+    for age, path in enumerate(sorted(results, key=lambda path: path.stat().st_mtime_ns)):
+        copy = tmp_path / "copy" / path.relative_to(finished.folder)
+        os.utime(copy, (copy.stat().st_mtime - age,) * 2)
+    copied = Project.__new__(Project)
+    copied.folder = tmp_path / "copy"
+    assert copied.planned() == {}
 
 
 def test_a_new_variant_is_one_line_of_the_config(finished):

@@ -126,6 +126,11 @@ def store_of(wildcards):
     return f"results/{wildcards.scale}/data/{experiment.dataset}/store"
 
 
+def about_store_of(wildcards):
+    """What identifies the content of `store_of`."""
+    return f"{store_of(wildcards)}.json"
+
+
 def sets_of(wildcards):
     """The sets that a run learns from."""
     variants = config_at(wildcards.scale).experiment(wildcards.experiment).variants
@@ -135,6 +140,11 @@ def sets_of(wildcards):
         )
     name = variants[wildcards.variant].sets
     return f"results/{wildcards.scale}/{wildcards.experiment}/sets/{name}/seed{wildcards.seed}"
+
+
+def about_sets_of(wildcards):
+    """What identifies the content of `sets_of`."""
+    return f"{sets_of(wildcards)}.json"
 
 
 def run_folders(wildcards, variants=None):

@@ -41,6 +41,9 @@ rule prepare:
         manifest=rules.fetch.output.manifest,
     output:
         store=directory("results/{scale}/data/{dataset}/store"),
+        # With the digests of all that is in the folder. Snakemake compares files by content, and folders by time alone:
+        # in a project that was copied, who depends on the folder would have to be made again.
+        about="results/{scale}/data/{dataset}/store.json",
     log:
         "results/{scale}/logs/prepare/{dataset}.log",
     benchmark:
@@ -62,4 +65,5 @@ rule prepare:
     shell:
         "python -m equiset.stages.prepare --spec {params.spec:q} --manifest {input.manifest:q} --output {output.store:q}"
         " --threads {threads}"
-        " 2> {log:q}"
+        " 2> {log:q}\n"
+        "cp {output.store:q}/store.json {output.about:q}"

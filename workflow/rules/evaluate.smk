@@ -4,8 +4,8 @@
 rule evaluate:
     """Let a trained network predict, from its weights file alone."""
     input:
-        store=store_of,
-        sets=sets_of,
+        store=ancient(store_of),
+        sets=ancient(sets_of),
         run=rules.train.output.run,
         weights=rules.train.output.weights,
     output:
@@ -35,7 +35,7 @@ rule evaluate:
 rule analyse:
     """Measure something on trained networks beyond their predictions."""
     input:
-        store=store_of,
+        store=ancient(store_of),
         runs=lambda wildcards: [
             f"{folder}/{name}"
             for folder in analysed_folders(wildcards)

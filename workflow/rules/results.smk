@@ -5,7 +5,7 @@ rule tabulate:
     """Write a table as CSV, Markdown and LaTeX."""
     input:
         runs=run_files,
-        store=store_of,
+        store=ancient(store_of),
         analyses=analysis_files,
     output:
         report(

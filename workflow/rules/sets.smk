@@ -4,9 +4,11 @@
 rule make_sets:
     """Draw the sets once per seed; every variant with that seed learns from the same ones."""
     input:
-        store=store_of,
+        store=ancient(store_of),
+        about=about_store_of,
     output:
         sets=directory("results/{scale}/{experiment}/sets/{sets}/seed{seed}"),
+        about="results/{scale}/{experiment}/sets/{sets}/seed{seed}.json",  # as `prepare` has it
     log:
         "results/{scale}/logs/make_sets/{experiment}/{sets}/seed{seed}.log",
     benchmark:
@@ -33,4 +35,5 @@ rule make_sets:
         "Drawing sets {wildcards.sets} of {wildcards.experiment}, seed {wildcards.seed}"
     shell:
         "python -m equiset.stages.make_sets --spec {params.spec:q} --store {input.store:q} --output {output.sets:q}"
-        " 2> {log:q}"
+        " 2> {log:q}\n"
+        "cp {output.sets:q}/sets.json {output.about:q}"

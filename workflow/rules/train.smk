@@ -4,8 +4,9 @@
 rule train:
     """Train one network. Killed, it goes on from its last checkpoint with the same bits."""
     input:
-        store=store_of,
-        sets=sets_of,
+        store=ancient(store_of),
+        sets=ancient(sets_of),
+        about=about_sets_of,
     output:
         run="results/{scale}/{experiment}/runs/{variant}/seed{seed}/run.json",
         metrics="results/{scale}/{experiment}/runs/{variant}/seed{seed}/metrics.parquet",

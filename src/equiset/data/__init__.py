@@ -3,7 +3,7 @@
 Each is a module with three names:
 
 `SETTINGS`
-    its class of settings, a `equiset.settings.Settings`, found under `datasets.<name>` in the configuration;
+    its class of settings, a `equiset.data.source.SourceSettings`, found under `datasets.<name>` in the configuration;
 `fetch(settings, cache) -> manifest`
     brings or finds the raw files and says in a dictionary what they are: `dataset`, `source`, `kind` (whose data
     these are: see `equiset.data.source.Kind`), `share` (of the paper's items), `description`, and `files` with path,
