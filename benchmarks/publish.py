@@ -1,7 +1,7 @@
 """Put the measured tables and figures into docs/performance.md: python benchmarks/publish.py
 
-Everything between a pair of marks is written anew from the files of `make bench`, of `benchmarks/precision.py` and of a
-demo run (`make results`). What was not measured here stays as it is.
+Everything between a pair of marks is written anew from the files of `make bench`, of `benchmarks/precision.py`, of
+`benchmarks/epochs.py` and of a demo run (`make results`). What was not measured here stays as it is.
 """
 
 import re
@@ -14,6 +14,7 @@ PAGE = Path("docs/performance.md")
 TABLES = {
     "bench": Path("results/bench/bench.md"),
     "growth": Path("results/bench/growth.md"),
+    "epochs": Path("results/bench/epochs.md"),
     "precision": Path("results/bench/precision.md"),
     "demo": Path("results/demo/time/time_by_rule.md"),
 }

@@ -1,4 +1,4 @@
-"""A training step of SetEncoder and a linear head: python benchmarks/set_encoder.py
+"""A training step of SetEncoder, or of pooling alone, and a linear head: python benchmarks/set_encoder.py
 
 The rival is the straightforward form, layer by layer over all members, with the allocator as it comes. How many members
 win a maximum depends on the data: on the surface of an ellipsoid, as in a sampled mesh, more of them than in a Gaussian
@@ -16,6 +16,7 @@ from instrument import Benchmark, Form, Step, main
 from torch import Tensor, nn
 
 from equiset import SetEncoder
+from equiset.experiments.point_clouds.networks import PoolingEncoder
 
 CLASSES = 40
 
@@ -30,6 +31,15 @@ class Straightforward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
             x = torch.tanh(layer(x - x.amax(1, keepdim=True)))
+        return x.amax(1)
+
+
+class StraightPooling(Straightforward):
+    """Linear and tanh for each layer, and the maximum of the last."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
         return x.amax(1)
 
 
@@ -91,11 +101,26 @@ def benchmark(batch: int, points: int, width: int, **options) -> Benchmark:
     )
 
 
+def pooling(batch: int, points: int, width: int, **options) -> Benchmark:
+    size = (surfaces, batch, points, width)
+    return Benchmark(
+        f"pooling alone, {batch} x {points}, width {width}",
+        (
+            Form("PoolingEncoder, winners alone", step_of(PoolingEncoder, *size), kept=True),
+            Form("straightforward pooling, memory kept", step_of(StraightPooling, *size), kept=True),
+            Form("SetEncoder of the same size", step_of(SetEncoder, *size), kept=True),
+            Form("bare matrix products of all members", products(*size[1:]), kept=True, limit=True),
+        ),
+        **options,
+    )
+
+
 BENCHMARKS = [
     benchmark(64, 100, 256, rounds=7),
     benchmark(64, 1000, 256, rounds=3, bar=3, memory_bar=6),
     # A quarter of the training's batch, which the ratios do not depend on, for the sake of time.
     benchmark(16, 5000, 512, rounds=3, warm=False, bar=5, memory_bar=6),
+    pooling(64, 1000, 256, rounds=3),
 ]
 
 if __name__ == "__main__":
