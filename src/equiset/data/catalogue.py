@@ -278,5 +278,5 @@ def _begin_array(file: BinaryIO, shape: tuple[int, ...]) -> None:
 
 def _fault(path: Path, what: str) -> EquisetError:
     return EquisetError(
-        f"{path} {what}. Give redMaPPer's own two tables, or two with the same columns; see README, 'Data'."
+        f"{path} {what}. Give redMaPPer's own two tables, or two with the same columns; see docs/own-data.md."
     )
