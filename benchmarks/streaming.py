@@ -21,7 +21,6 @@ import pandas as pd
 import torch
 
 from equiset.data.redmapper import FILES, RedmapperSettings, fetch, prepare
-from equiset.experiments.base import Training
 from equiset.experiments.point_clouds.task import Clouds
 from equiset.experiments.redshift.sets import make_sets
 from equiset.experiments.redshift.settings import RedshiftSets, RedshiftVariant
@@ -30,6 +29,7 @@ from equiset.files import read_json, write_json
 from equiset.process import keep_freed_memory
 from equiset.provenance import peak_memory_mb
 from equiset.training import Batch, make_optimizer, step, train
+from equiset.training_settings import Training
 
 CPU = torch.device("cpu")
 EVERYTHING_MB = 10**6

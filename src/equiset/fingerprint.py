@@ -26,6 +26,7 @@ PLUMBING = {
     "equiset.experiments.point_clouds.settings": "declares settings",
     "equiset.experiments.redshift.settings": "declares settings",
     "equiset.laws.settings": "declares settings",
+    "equiset.training_settings": "declares settings",
     # How raw files come here. What has come is checked, and identified in the manifest by its content.
     "equiset.data.archive": "unpacks",
     "equiset.data.download": "downloads",

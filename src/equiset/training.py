@@ -28,9 +28,9 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from equiset import parallel
 from equiset.errors import DamagedError, EquisetError
-from equiset.experiments.base import SAID, Optimizer, Training
 from equiset.files import BLANK_SEAL, SEAL, atomic_path, check_seal, digest_json, seal
 from equiset.fingerprint import fingerprint
+from equiset.training_settings import SAID, Optimizer, Training
 
 Batch = Any
 Sums = dict[str, Any]

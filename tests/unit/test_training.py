@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from equiset.errors import DamagedError, EquisetError
-from equiset.experiments.base import Optimizer, Training
 from equiset.training import checkpoint_key, choose_device, fix_seeds, make_optimizer, read_checkpoint, step, train
+from equiset.training_settings import Optimizer, Training
 
 CPU = torch.device("cpu")
 TASK = "equiset.experiments.mnist_sums.task"

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from equiset.experiments.base import Optimizer
 from equiset.settings import Settings
+from equiset.training_settings import Optimizer
 
 
 class CommutingMaps(Settings):
