@@ -262,7 +262,8 @@ def run_spec(config: Config, experiment: str, variant: str, seed: int) -> dict[s
         "seed": seed,
         "scale": config.scale,
         "device": config.device,
-        "settings": settings.model_dump(mode="json"),
+        # What a variant is in tables changes no training.
+        "settings": settings.model_dump(mode="json", exclude={"role"}),
     }
 
 

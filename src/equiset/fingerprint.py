@@ -27,6 +27,7 @@ PLUMBING = {
     "equiset.experiments.redshift.settings": "declares settings",
     "equiset.laws.settings": "declares settings",
     "equiset.training_settings": "declares settings",
+    "equiset.roles": "declares what a variant is in tables",
     # How raw files come here. What has come is checked, and identified in the manifest by its content.
     "equiset.data.archive": "unpacks",
     "equiset.data.download": "downloads",

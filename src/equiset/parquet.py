@@ -17,8 +17,16 @@ def write_parquet(path: Path, table: pd.DataFrame) -> None:
     arrow = pa.Table.from_pandas(table, preserve_index=False)
     arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), SEAL: BLANK_SEAL})
     with atomic_path(path) as partial:
-        pq.write_table(arrow, partial)
+        pq.write_table(arrow, partial, compression="zstd")
         seal(partial)
+
+
+class MissingFileError(EquisetError):
+    """A table that is not there."""
+
+    def __init__(self, path: Path):
+        super().__init__(f"{path} is not there. Run snakemake again: it makes what is missing")
+        self.path = path
 
 
 def read_parquet(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
@@ -38,7 +46,7 @@ def _said_plainly(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise EquisetError(f"{path} is not there. Run snakemake again: it makes what is missing") from None
+        raise MissingFileError(path) from None
     # pyarrow reports a damaged or an unknown form as one of these.
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -23,6 +23,7 @@ from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric,
 from mlflow.exceptions import MlflowException
 
 from equiset.files import atomic_path, digest
+from equiset.results.measures import Measures
 from equiset.results.notes import run_note, superseded_note
 from equiset.results.palette import BLACK, GREY, MODELS
 from equiset.results.runs import Run
@@ -109,8 +110,8 @@ class Tracker:
         # Last, because by its name it is found: a marking that was cut off is done again.
         self.client.update_run(other.info.run_id, name=f"superseded: {other.info.run_name}")
 
-    def send_shown(self, files: list[Path], scale: str) -> str:
-        """Send the tables and figures, as artifacts of a run of their own."""
+    def send_shown(self, files: list[Path], scale: str, measures: Measures | None = None) -> str:
+        """Send the tables and figures, as artifacts of a run of their own, with the numbers that they show."""
         content = ",".join(f"{path.name}:{digest(path)[:12]}" for path in files)
         name = "tables and figures"
         known = self._runs_named(name, scale)
@@ -121,6 +122,15 @@ class Tracker:
         created = self.client.create_run(self.experiment.experiment_id, tags=tags, run_name=name)
         for path in files:
             self.client.log_artifact(created.info.run_id, str(path), path.parent.name)
+        numbers = [
+            Metric(f"{number.variant}/{name}", value, created.info.start_time, 0)
+            for number in (measures.numbers if measures else [])
+            if not number.part and not number.less
+            for name, value in number.columns().items()
+            if not np.isnan(value)
+        ]
+        for first in range(0, len(numbers), _BATCH):
+            self.client.log_batch(created.info.run_id, metrics=numbers[first : first + _BATCH])
         replaced = self._replace(known, created.info.run_id, content)
         self.client.set_terminated(created.info.run_id)
         for other in replaced:

@@ -1,27 +1,74 @@
 """Made-up result files of each experiment, as their runs leave them."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 
+from equiset.config import read_config, resolve
+from equiset.experiments import experiment_module
 from equiset.files import write_json
+from equiset.results.claims import read_claims
+from equiset.results.material import Material
+from equiset.results.measures import Measures, measure_runs
 from equiset.results.runs import Run
 
+ROOT = Path(__file__).parents[2]
+PAPER = resolve(read_config(ROOT / "config.yaml"), "paper")
+CLAIMS = {claim.id: claim for claim in read_claims(ROOT / "workflow" / "claims.yaml")}
 DATA = {"mnist_sums": "MNIST", "point_clouds": "ModelNet40", "outlier_faces": "CelebA", "redshift": "redMaPPer"}
-SIZES = {"members": 6, "train": 10000, "validation": 10000}
+CURVES = {"mnist_sums": "validation_accuracy", "point_clouds": "train_accuracy", "outlier_faces": "validation_accuracy"}
+FLAT = (0.5,) * 20
+"""A curve that has ended, and does not move."""
 
 
-def write_run(folder, experiment, variant, predictions, seed=0, scale="paper", kind="whole", curve=None, **sets):
+def write_run(folder, experiment, variant, predictions, seed=0, scale="paper", kind="whole", curve=FLAT, **more):
+    """Write what a run leaves. Its sets and settings are the config's at paper scale, but for what `more` says.
+
+    Args:
+        more: `settings`, changes with dots in their keys, and anything that `sets.json` is to say.
+    """
     run = folder / experiment / variant / f"seed{seed}"
     run.mkdir(parents=True)
-    about = {"kind": kind, "share": float(kind == "whole"), "data": DATA[experiment], "digest": f"seed{seed}", **sets}
-    spec = {"experiment": experiment, "variant": variant, "seed": seed, "scale": scale, "settings": {}}
-    write_json(run / "run.json", {"spec": spec, "sets": about})
-    predictions.to_parquet(run / "predictions.parquet", index=False)
-    metrics = pd.DataFrame({"epoch": range(1, 11), "train_loss": 1.0})
-    if curve is not None:
-        metrics["validation_accuracy"] = curve
-    metrics.to_parquet(run / "metrics.parquet", index=False)
+    config = PAPER.experiment(experiment)
+    settings = config.variants[variant].model_dump(mode="json", exclude={"role"})
+    sets = config.sets[settings["sets"]].model_dump(mode="json")
+    about = {"kind": kind, "share": float(kind == "whole"), "data": DATA[experiment], **sets}
+    about |= {"digest": f"seed{seed}", "seed": seed}
+    settings["training"]["epochs"] = len(curve)
+    for key, value in more.pop("settings", {}).items():
+        node = settings
+        for part in key.split(".")[:-1]:
+            node = node[part]
+        node[key.split(".")[-1]] = value
+    spec = {"experiment": experiment, "variant": variant, "seed": seed, "scale": scale, "settings": settings}
+    write_json(run / "run.json", {"spec": spec, "sets": about | more, "parameters": 12345, "epoch_seconds": [60.0]})
+    if predictions is not None:
+        predictions.to_parquet(run / "predictions.parquet", index=False)
+    name = CURVES.get(experiment, "train_scatter")
+    metrics = {"train_accuracy": 0.9, "train_loss": 1.0, "validation_loss": 1.0, name: curve}
+    pd.DataFrame({"epoch": range(1, len(curve) + 1), **metrics}).to_parquet(run / "metrics.parquet", index=False)
     return Run(run)
+
+
+def measured(*runs: Run, analyses=None) -> Measures:
+    """Return all numbers of some runs, of any experiments."""
+    groups: dict = {}
+    for run in runs:
+        run = Run(run.folder, analyses or {})
+        groups.setdefault(run.info["spec"]["experiment"], {}).setdefault(run.variant, []).append(run)
+    found = [
+        measure_runs(name, variants, experiment_module(name, "measures").MEASURES) for name, variants in groups.items()
+    ]
+    return Measures([number for measures in found for number in measures.numbers])
+
+
+def material(experiment: str, *runs: Run, store: Path = Path("nowhere"), analyses=None) -> Material:
+    """Return what the tables and figures of an experiment are made of."""
+    variants = PAPER.experiment(experiment).variants
+    roles = {name: variant.role for name, variant in variants.items()}
+    numbers = measured(*runs, analyses=analyses)
+    return Material([run.folder for run in runs], store, analyses or {}, numbers, CLAIMS, roles)
 
 
 def rights(accuracy, count, start=0):
@@ -53,7 +100,8 @@ def faces(train, test, count=1000, members=16):
     outlier = np.zeros((2 * count, members), bool)
     outlier[:, 0] = True
     split = np.repeat(["train", "test"], count)
-    return pd.DataFrame({"split": split, "outlier": list(outlier), "probability": list(probability)})
+    answers = {"split": split, "outlier": list(outlier), "probability": list(probability)}
+    return pd.DataFrame({**answers, "first": "Smiling", "second": "Young"})
 
 
 def galaxies(scatter, catalogue=0.025, clusters=200, members=5):
@@ -62,6 +110,7 @@ def galaxies(scatter, catalogue=0.025, clusters=200, members=5):
     cluster = np.repeat(np.arange(clusters), members)
     sign = np.where(cluster % 2, 1, -1) * (1 + z_spec)
     table = {
+        "row": np.arange(len(cluster)),
         "cluster": cluster,
         "z_spec": z_spec,
         "z": z_spec + scatter * sign,

@@ -1,19 +1,15 @@
 """The claims as a reader gets them: every number from a file, in every format."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
-from equiset.results.claims import read_claims
-from equiset.results.claims_table import short_form
-from equiset.results.judging import judge_all
-from equiset.results.quantities import Evidence
+from equiset.results.measures import Measures
 from equiset.stages import judge
 
-from .made_up_runs import clouds, write_run
+from .made_up_runs import ROOT, clouds, measured, write_run
+from .test_judging import law
 
-FILE = Path(__file__).parents[2] / "workflow" / "claims.yaml"
+FILE = ROOT / "workflow" / "claims.yaml"
 COLUMNS = [
     "claim",
     "place",
@@ -22,6 +18,8 @@ COLUMNS = [
     "ours",
     "verdict",
     "reason",
+    "changed",
+    "rests_on",
     "data",
     "data_kind",
     "data_share",
@@ -33,11 +31,17 @@ COLUMNS = [
 
 @pytest.fixture
 def run(tmp_path):
-    return write_run(tmp_path, "point_clouds", "set-1000", clouds([0.86, 0.87, 0.88]), particles=1000)
+    return write_run(tmp_path, "point_clouds", "set-1000", clouds([0.86, 0.87, 0.88]))
 
 
-def judged(run, folder, *more):
-    judge.main(["--claims", str(FILE), "--scale", "paper", "--runs", str(run.folder), *more, "--output", str(folder)])
+def judged(run, folder, more=()):
+    numbers = Measures([*measured(run).numbers, *more])
+    numbers.write(folder / "measures.parquet")
+    judge.main([
+        *("--claims", str(FILE)),
+        *("--measures", str(folder / "measures.parquet")),
+        *("--output", str(folder)),
+    ])  # fmt: skip
     return pd.read_csv(folder / "claims.csv", keep_default_na=False).set_index("claim", drop=False)
 
 
@@ -72,19 +76,19 @@ def test_a_changed_file_changes_the_verdict_in_every_format(run, tmp_path):
 def test_conditions_are_plain_numbers(run, tmp_path):
     judged(run, tmp_path)
     row = pd.read_csv(tmp_path / "conditions.csv").set_index("claim").loc["P2"]
-    assert (row["value"], row["spread"], row["expected"]) == pytest.approx((0.87, 0.01, "0.87 ± 0.01, or higher"))
-    assert row["low95"] < row["value"] < row["high95"]
+    assert (row["value"], row["value_spread"]) == pytest.approx((0.87, 0.01))
+    assert '"value":0.87' in row["expected"]
+    assert row["value_low95"] < row["value"] < row["value_high95"]
 
 
-def test_measurements_and_analyses_may_be_given_or_not(run, tmp_path):
-    file = tmp_path / "time_of_graph_layer.parquet"
-    pd.DataFrame({"ratio": [2.0, 2.1, 2.2]}).to_parquet(file)
-    row = judged(run, tmp_path / "claims", "--measured", str(file)).loc["P10"]
+def test_what_was_measured_on_the_layers_is_judged_beside_the_runs(run, tmp_path):
+    laws = law(tmp_path, "time_of_graph_layer", ratio=[2.0, 2.1, 2.2])
+    row = judged(run, tmp_path / "claims", laws.numbers).loc["P10"]
     assert (row["ours"], row["verdict"]) == (
-        "time of the graph layer over that of the set layer: 2.1 (1.85 to 2.35)",
+        "time of the graph layer over that of the set layer: 2.10 (1.85 to 2.35)",
         "reproduced",
     )
-    assert row["runs"] == str(file)
+    assert row["runs"] == str(tmp_path / "time_of_graph_layer.parquet")
 
 
 def test_the_page_stands_alone_and_escapes_what_it_shows(run, tmp_path):
@@ -93,19 +97,4 @@ def test_the_page_stands_alone_and_escapes_what_it_shows(run, tmp_path):
     assert "http" not in page.replace("https://www.w3.org", "")
     assert "O(N K K&#x27;)" in page
     assert page.count("<tr>") == 1 + 23
-    assert "1 reproduced, 0 not reproduced, 22 not tested" in page
-
-
-def test_the_short_form_is_a_table_of_five_columns(run):
-    judgements = judge_all(read_claims(FILE), Evidence("paper", {"point_clouds": {"set-1000": [run]}}))
-    lines = short_form(judgements).splitlines()
-    assert [cell.strip() for cell in lines[0].strip("|").split("|")] == [
-        "Claim",
-        "Statement",
-        "Paper",
-        "Ours",
-        "Verdict",
-    ]
-    assert len(lines) == 2 + 23
-    line = next(line for line in lines if line.startswith("| P2"))
-    assert "reproduced (one seed)" in line
+    assert "on the paper&#x27;s data: 1 reproduced, 0 not reproduced; 22 not tested" in page

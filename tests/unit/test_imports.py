@@ -1,11 +1,10 @@
 """What may import what: the library needs torch alone, and imports point one way."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "equiset"
 
@@ -49,31 +48,105 @@ except ModuleNotFoundError:
     assert done.stdout.strip() == "alone", done.stderr
 
 
-@pytest.mark.parametrize(
-    ("files", "forbidden"),
-    [
-        ("nn/*.py", ("equiset.experiments", "equiset.data", "equiset.training", "equiset.results", "numpy", "pandas")),
-        ("sets.py", ("equiset.nn", "equiset.experiments", "equiset.training", "numpy", "pandas")),
-        ("data/*.py", ("torch", "mlflow", "equiset.nn", "equiset.experiments", "equiset.training", "equiset.results")),
-        ("twins/*.py", ("torch", "mlflow", "equiset.nn", "equiset.experiments", "equiset.training")),
-        ("experiments/*/settings.py", ("torch", "mlflow", "numpy", "pandas", "equiset.training", "equiset.nn")),
-        ("experiments/*/sets.py", ("torch", "mlflow", "equiset.training", "equiset.nn", "equiset.results")),
-        ("experiments/*/task.py", ("mlflow", "matplotlib", "equiset.results", "equiset.stages")),
-        ("experiments/*/results.py", ("torch", "mlflow", "equiset.nn", "equiset.training")),
-        ("laws/settings.py", ("torch", "mlflow", "numpy", "pandas", "equiset.training", "equiset.nn")),
-        ("laws/*.py", ("mlflow", "matplotlib", "equiset.results", "equiset.stages")),
-        ("results/*.py", ("torch", "mlflow", "equiset.nn", "equiset.training", "equiset.experiments")),
-        ("parallel.py", ("mlflow", "numpy", "pandas", "equiset.experiments", "equiset.training", "equiset.stages")),
-        ("training.py", ("mlflow", "equiset.results", "equiset.stages")),
-        ("config.py", ("torch", "mlflow", "matplotlib")),
-    ],
-)
-def test_imports_point_one_way(files, forbidden):
-    paths = sorted(PACKAGE.glob(files))
-    assert paths
-    for path in paths:
-        wrong = {name for name in imported(path) for root in forbidden if name == root or name.startswith(f"{root}.")}
-        assert not wrong, f"{path.relative_to(PACKAGE)} imports {wrong}"
+BASE = {"errors", "files", "parquet", "settings", "process", "provenance", "masking"}
+"""Helpers that know nothing of the project's subject."""
+TOOLKIT = {"results.intervals", "results.measures", "results.runs"}
+ALLOWED = {
+    # What may be imported from equiset itself, by parts of the package; a name stands for all below it.
+    "nn": {"nn", "sets", "parallel"},
+    "sets": set(),
+    "parallel": {"errors", "nn.shares"},
+    "training_settings": {"settings"},
+    "roles": {"settings"},
+    "data": BASE | {"data", "twins"},
+    "twins": BASE | {"data", "twins"},
+    "training": BASE | {"parallel", "training_settings"},
+    "results": BASE | {"results", "roles"},
+    "experiments": BASE | {"experiments", "training_settings", "roles"},
+    "experiments.*.settings": {"experiments.base", "settings", "training_settings"},
+    "experiments.*.sets": BASE | {"data", "experiments"},
+    "experiments.*.networks": BASE | {"experiments", "nn", "sets", "parallel"},
+    "experiments.*.task": BASE | {"experiments", "nn", "sets", "parallel", "training", "data"},
+    "experiments.*.measures": BASE | TOOLKIT,
+    "experiments.*.analyses": BASE | {"experiments", "nn", "training", "results"},
+    "experiments.*.results": BASE | {"data", "experiments", "results"},
+    "experiments.*.about": set(),
+    "laws": BASE | {"laws", "nn", "training", "training_settings", "results", "experiments.point_clouds.networks"},
+    "laws.settings": {"settings", "training_settings"},
+    "tracking": BASE | {"results"},
+    "stages": {""},
+}
+"""The rest (config, space, ...) stands at the top, as the stages do, and may import anything below."""
+WITHOUT_TORCH = ("data", "twins", "results", "experiments.*.settings", "experiments.*.sets", "experiments.*.measures",
+                 "experiments.*.results", "experiments.*.about", "laws.settings", "laws.measures", "config",
+                 "training_settings", "tracking")  # fmt: skip
+FOREIGN = {
+    "nn": {"torch"},
+    "sets": {"torch"},
+    "experiments.*.settings": {"pydantic"},
+    "training_settings": {"pydantic"},
+    "experiments.*.measures": {"numpy", "pandas"},
+}
+"""What else may be imported from outside the standard library, where that is little."""
+
+
+def parts_of(module: str) -> list[str]:
+    """Return the names that a module may be listed under, the narrowest last."""
+    words = module.split(".")
+    names = [".".join(words[: count + 1]) for count in range(len(words))]
+    if words[0] == "experiments" and len(words) == 3:
+        names.append(f"experiments.*.{words[2]}")
+    return names
+
+
+def own(name: str) -> str:
+    """Return the module of equiset that an imported name is, or is in."""
+    path = PACKAGE.joinpath(*name.split(".")[1:])
+    found = path.is_dir() or path.with_suffix(".py").exists()
+    return ".".join(name.split(".")[1:] if found else name.split(".")[1:-1])
+
+
+MODULES = {
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+
+
+def test_imports_point_one_way():
+    """What is not allowed is forbidden."""
+    wrong = []
+    for module, path in MODULES.items():
+        listed = [name for name in parts_of(module) if name in ALLOWED]
+        if not listed or module == "experiments":
+            continue  # stands at the top, or names the experiments
+        allowed = ALLOWED[listed[-1]]
+        for name in (own(name) for name in imported(path) if name.split(".")[0] == "equiset"):
+            if not any(one in ("", name) or name.startswith(f"{one}.") for one in allowed):
+                wrong.append(f"{module} imports {name}")
+    assert not wrong
+
+
+def test_an_experiment_imports_no_other():
+    for module, path in MODULES.items():
+        if module.startswith("experiments.") and module.count(".") == 2:
+            package = module.rpartition(".")[0]
+            others = {own(name) for name in imported(path) if name.startswith("equiset.experiments.")}
+            assert not [name for name in others if name.count(".") == 2 and not name.startswith(f"{package}.")], module
+
+
+def test_torch_and_others_stay_where_they_are_needed():
+    for module, path in MODULES.items():
+        names = {name.split(".")[0] for name in imported(path)}
+        if any(name in WITHOUT_TORCH for name in parts_of(module)):
+            assert "torch" not in names, module
+        for listed in (name for name in parts_of(module) if name in FOREIGN):
+            assert names - {"equiset", *sys.stdlib_module_names} <= FOREIGN[listed], module
+
+
+def test_the_toolkit_of_results_knows_no_experiment_by_name():
+    names = [path.name for path in (PACKAGE / "experiments").iterdir() if (path / "settings.py").exists()]
+    for path in (PACKAGE / "results").glob("*.py"):
+        assert not [name for name in names if re.search(rf"[\"']{name}[\"']", path.read_text())], path.name
 
 
 def test_only_tracking_imports_mlflow():

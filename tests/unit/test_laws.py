@@ -12,10 +12,10 @@ from equiset.config import laws_spec, resolve
 from equiset.files import canonical_json, read_json
 from equiset.laws import measurements
 from equiset.laws.measurements import MEASUREMENTS
-from equiset.laws.settings import CommutingMaps, Laws, TimeBySetSize
+from equiset.laws.measures import NAMES
+from equiset.laws.settings import CommutingMaps, DeepStack, Laws, TimeBySetSize
 from equiset.nn import SetLayer
-from equiset.results.claims import Measurement, read_claims
-from equiset.stages import measure
+from equiset.stages import measure_layers
 
 ROOT = Path(__file__).parents[2]
 SPEC = laws_spec(resolve(yaml.safe_load((ROOT / "config.yaml").read_text()), "smoke"))
@@ -24,7 +24,7 @@ SPEC = laws_spec(resolve(yaml.safe_load((ROOT / "config.yaml").read_text()), "sm
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("laws")
-    measure.main(["--settings", canonical_json(SPEC), "--output", str(folder)])
+    measure_layers.main(["--settings", canonical_json(SPEC), "--output", str(folder)])
     about = read_json(folder / "run.json")
     assert about["settings"] == SPEC
     assert set(about["processor_seconds"]) == set(MEASUREMENTS)
@@ -36,20 +36,21 @@ def test_every_measurement_is_written(measured):
     assert set(measured) == set(MEASUREMENTS) == set(Laws.model_fields)
 
 
-def test_the_claims_file_names_columns_that_are_measured(measured):
-    named = [
-        condition.measure
-        for claim in read_claims(ROOT / "workflow" / "claims.yaml")
-        for condition in claim.judged_by
-        if isinstance(condition.measure, Measurement)
-    ]
-    assert {one.item for one in named} == set(MEASUREMENTS)
-    for one in named:
-        assert measured[one.item][one.column].notna().all()
+def test_every_number_of_the_layers_has_its_column(measured):
+    assert {item for item, _ in NAMES.values()} == set(MEASUREMENTS)
+    for name, (item, _) in NAMES.items():
+        assert measured[item][name].notna().all()
+
+
+def test_batch_normalisation_is_a_control_that_learns():
+    settings = SPEC["deep_stack"] | {"seeds": 1, "layers": 2, "steps": 300, "first_steps": 100, "width": 16}
+    row = measurements.deep_stack(DeepStack.model_validate(settings)).iloc[0]
+    assert row["relative_loss"] < row["relative_loss_first"]
+    assert row["relative_loss_normalised"] < row["relative_loss_first"]
 
 
 def test_all_but_times_are_the_same_on_a_rerun(measured, tmp_path):
-    measure.main(["--settings", canonical_json(SPEC), "--output", str(tmp_path)])
+    measure_layers.main(["--settings", canonical_json(SPEC), "--output", str(tmp_path)])
     for name, table in measured.items():
         if not name.startswith("time_"):
             pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / f"{name}.parquet"), table, check_exact=True)

@@ -1,98 +1,116 @@
 """Published results: small files with their provenance, and a README that says what they say."""
 
-from pathlib import Path
+import json
 
 import pandas as pd
 import pytest
 
 from equiset.errors import EquisetError
 from equiset.files import read_json, write_json
-from equiset.stages import publish, readme
+from equiset.stages import judge_published, publish, readme
 
-ROOT = Path(__file__).parents[2]
+from .made_up_runs import CURVES, PAPER, ROOT, sums, write_run
+
+CLAIMS = ROOT / "workflow" / "claims.yaml"
+ORIGIN = {
+    "git_commit": "0123456789abcdef",
+    "epoch_seconds": [3600.0, 1800.0],
+    "versions": {"torch": "2.0"},
+    "machine": {"processor": "a CPU", "cores": 2},
+    "device": "cpu",
+    "threads": 1,
+}
+
+
+def ended(folder, variant, share=0.85, **more):
+    run = write_run(folder, "mnist_sums", variant, sums(share), **more)
+    write_json(run.folder / "run.json", read_json(run.folder / "run.json") | ORIGIN)
+    (run.folder / "weights.safetensors").write_bytes(b"content")
+    return run
 
 
 @pytest.fixture
-def results(tmp_path):
-    run = tmp_path / "mnist_sums" / "runs" / "IV-N3" / "seed0"
-    run.mkdir(parents=True)
-    info = {
-        "git_commit": "0123456789abcdef",
-        "spec": {"variant": "IV-N3", "seed": 0, "scale": "paper", "settings": {}},
-        "sets": {"kind": "whole", "share": 1.0, "data": "MNIST"},
-        "epoch_seconds": [3600.0, 1800.0],
-        "versions": {"torch": "2.0"},
-        "machine": {"processor": "a CPU", "cores": 2},
-        "device": "cpu",
-        "threads": 1,
-    }
-    write_json(run / "run.json", info)
-    for name in ("metrics.parquet", "predictions.parquet", "weights.safetensors"):
-        (run / name).write_bytes(b"content")
-    for file in ("tables/accuracy.md", "tables/accuracy.csv", "figures/figure1.png"):
-        path = tmp_path / "mnist_sums" / file
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"content of {file}")
-    (tmp_path / "config.yaml").write_text("scale: paper\n")
-    return tmp_path
+def runs(tmp_path):
+    assert CURVES["mnist_sums"] == "validation_accuracy"
+    return [ended(tmp_path / "paper", name) for name in ("IV-N6", "III-N6")]
 
 
-def call(results):
-    folder = results / "mnist_sums"
-    options = {
-        "--results": folder,
-        "--runs": folder / "runs" / "IV-N3" / "seed0",
-        "--config": results / "config.yaml",
-        "--output": results / "reference",
-    }
-    publish.main(["mnist_sums", *(str(part) for option in options.items() for part in option)])
-    return results / "reference"
+def call(folder, runs, **more):
+    (folder / "config.yaml").write_text("scale: paper\n")
+    roles = {name: PAPER.experiment("mnist_sums").variants[name].role.model_dump() for name in ("III-N6", "IV-N6")}
+    options = ["--store", "nowhere", "--claims", CLAIMS, "--roles", json.dumps(roles), "--figures", "figure1"]
+    options += ["--config", folder / "config.yaml", "--output", folder / "reference" / "mnist_sums"]
+    publish.main(["mnist_sums", "--runs", *(str(run.folder) for run in runs), *map(str, options)])
+    return folder / "reference"
 
 
-def test_small_files_are_published_and_weights_are_not(results):
-    folder = call(results)
+def test_all_that_judges_a_run_again_is_published(runs, tmp_path):
+    folder = call(tmp_path, runs) / "mnist_sums"
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    run = "runs/IV-N3/seed0"
-    assert files == {"README.md", "config.yaml", "tables/accuracy.md", "tables/accuracy.csv", "figures/figure1.png"} | {
-        f"{run}/run.json",
-        f"{run}/metrics.parquet",
+    names = ("run.json", "metrics.parquet", "predictions.parquet", "weights.safetensors")
+    assert files == {
+        *("README.md", "config.yaml", "measures.parquet", "figures/figure1.png", "figures/figure1.pdf"),
+        *(f"tables/accuracy.{kind}" for kind in ("csv", "md", "tex")),
+        *(f"runs/{variant}/seed0/{name}" for variant in ("IV-N6", "III-N6") for name in names),
     }
     page = (folder / "README.md").read_text()
-    for words in (
-        "the paper's data, whole: MNIST",
-        "0123456789ab",
-        "1.5 hours",
-        "content of tables/accuracy.md",
-        "figures/figure1.png",
-    ):
+    for words in ("the paper's data, whole: MNIST", "0123456789ab", "3.0 hours", "85.0 ± ", "figures/figure1.png"):
         assert words in page
 
 
+def test_published_runs_are_judged_from_their_own_files(runs, tmp_path):
+    reference = call(tmp_path, runs)
+    before = (reference / "mnist_sums" / "measures.parquet").read_bytes()
+    for run in runs:
+        run.folder.rename(run.folder.with_name("gone"))
+    judge_published.main([str(reference), "--claims", str(CLAIMS)])
+    claims = pd.read_csv(reference / "claims" / "claims.csv", keep_default_na=False).set_index("claim")
+    assert claims.loc["M2", "verdict"] == "reproduced"
+    assert claims.loc["M2", "runs"].split(";")[0] == str(reference / "mnist_sums" / "runs" / "IV-N6" / "seed0")
+    assert (reference / "mnist_sums" / "measures.parquet").read_bytes() == before
+
+
+def test_runs_that_end_later_are_added(runs, tmp_path):
+    call(tmp_path, runs[:1])
+    folder = call(tmp_path, runs[1:]) / "mnist_sums"
+    assert list(pd.read_csv(folder / "tables" / "accuracy.csv")["variant"]) == ["III-N6", "IV-N6"]
+
+
+def test_figures_that_show_the_data_stay_out():
+    from equiset.experiments.outlier_faces.settings import ExperimentSettings
+
+    assert ExperimentSettings.private == ("figure4", "figure6")
+
+
 @pytest.mark.parametrize("commit", ["0123-dirty", None])
-def test_runs_of_unknown_code_are_refused(results, commit):
-    path = results / "mnist_sums" / "runs" / "IV-N3" / "seed0" / "run.json"
+def test_runs_of_unknown_code_are_refused(runs, tmp_path, commit):
+    path = runs[0].folder / "run.json"
     write_json(path, read_json(path) | {"git_commit": commit})
     with pytest.raises(EquisetError, match="not committed"):
-        call(results)
+        call(tmp_path, runs)
 
 
-def test_large_files_are_refused(results):
-    (results / "mnist_sums" / "figures" / "figure1.png").write_bytes(bytes(publish.LARGEST + 1))
-    with pytest.raises(EquisetError, match=r"figure1\.png.*too many"):
-        call(results)
+def test_large_files_are_refused(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(publish, "LARGEST", 1000)
+    with pytest.raises(EquisetError, match=r"run\.json: 1,... bytes are too many"):
+        call(tmp_path, runs)
+    monkeypatch.setattr(publish, "LARGEST", 10**6)
+    monkeypatch.setattr(publish, "WEIGHTS", 10)
+    with pytest.raises(EquisetError, match="bytes of weights are too many"):
+        call(tmp_path, runs)
 
 
 def test_the_readme_takes_its_numbers_from_the_files(tmp_path):
     (tmp_path / "claims").mkdir()
-    (tmp_path / "mnist" / "tables").mkdir(parents=True)
-    (tmp_path / "mnist" / "tables" / "accuracy.md").write_text("the table\n")
+    (tmp_path / "mnist_sums" / "tables").mkdir(parents=True)
+    (tmp_path / "mnist_sums" / "tables" / "accuracy.md").write_text("the table\n")
     rows = [
-        ("M1", "said", "> 80 %", "81.2 %", "reproduced", "", "MNIST", 1),
-        ("L1", "proved", "proof", "0", "not reproduced", "", "generated sets", 0),
-        ("P1", "also said", "90", "—", "not tested", "not run", "", 0),
-        ("P2", "also said", "91", "—", "not tested", "not run", "", 0),
+        ("M1", "said", "> 80 %", "81.2 %", "reproduced", "", "the steps", "the paper's data", "MNIST", 1),
+        ("L1", "proved", "proof", "0", "not reproduced", "", "", "generated sets", "generated sets", 0),
+        ("P1", "also said", "90", "—", "not tested", "not run", "", "", "", 0),
+        ("P2", "also said", "91", "—", "not tested", "not run", "", "", "", 0),
     ]
-    columns = ["claim", "statement", "paper", "ours", "verdict", "reason", "data", "seeds"]
+    columns = ["claim", "statement", "paper", "ours", "verdict", "reason", "changed", "rests_on", "data", "seeds"]
     pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "claims" / "claims.csv", index=False)
     page = readme.with_results(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n", tmp_path)
     assert page.startswith("before\n")
@@ -103,7 +121,8 @@ def test_the_readme_takes_its_numbers_from_the_files(tmp_path):
         "MNIST, 1 seed",
         "| generated sets |",
         "Not tested: P1, P2 (not run).",
-        "1 reproduced, 1 not reproduced, 2 not tested",
+        "on the paper's data: 1 reproduced, 0 not reproduced; on generated sets: 0 reproduced, 1 not reproduced; 2 not",
+        "| the steps ",
         "the table",
     ):
         assert words in page

@@ -152,6 +152,15 @@ def test_verdicts_are_counted_and_told_apart(results):
     assert 'href="mnist_sums/runs/one/seed0/run.json"' in page
 
 
+def test_no_green_on_a_stand_in_and_what_was_changed_is_said(results):
+    claim = {"verdict": "reproduced", "rests_on": "stand-ins", "changed": "the steps were raised", "runs": ""}
+    write_claims(results, [CLAIM | claim])
+    page = page_of(results)
+    assert '<span class="verdict open"><span aria-hidden="true">○</span> reproduced</span>' in page
+    assert "Changed after a look at results: the steps were raised" in page
+    assert "stand-ins, 1 reproduced and 0 not." in " ".join(page.split())
+
+
 def test_an_unknown_verdict_is_refused(results):
     write_claims(results, [CLAIM | {"verdict": "perhaps", "runs": ""}])
     with pytest.raises(EquisetError, match="claim M2 has the verdict 'perhaps'"):

@@ -5,72 +5,54 @@ import pandas as pd
 import pytest
 
 from equiset.experiments.mnist_sums.results import SHOWN
-from equiset.files import write_json
-from equiset.results.runs import Material
 from equiset.results.tables import Table
-from equiset.stages import show
+from equiset.stages import measure_runs, show
+
+from .made_up_runs import PAPER, ROOT, material, sums, write_run
+
+CURVE = (0.1,) * 14 + (0.75, 0.5, 0.5, 0.5, 0.5, 0.5)
 
 
-def write_run(folder, variant="IV-N6", seed=0, last=0.5, best=0.75, model="IV", kind="whole", dropout=0.2, **sets):
-    run = folder / variant / f"seed{seed}"
-    run.mkdir(parents=True)
-    settings = {"model": model, "set_pool": "sum", "dropout": dropout, "training": {"epochs": 3}}
-    write_json(
-        run / "run.json",
-        {
-            "spec": {"variant": variant, "seed": seed, "scale": "demo", "settings": settings},
-            "sets": {
-                "members": int(variant.split("N")[1][0]),
-                "kind": kind,
-                "share": float(kind == "whole"),
-                "data": "MNIST",
-                **sets,
-            },
-            "parameters": 12345,
-            "epoch_seconds": [60, 60, 60],
-        },
-    )
-    accuracy = [0.1, best, last]
-    pd.DataFrame(
-        {"epoch": [1, 2, 3], "train_accuracy": accuracy, "validation_accuracy": accuracy, "validation_loss": accuracy}
-    ).to_parquet(run / "metrics.parquet")
-    labels = np.array([20] * 30 + [25] * 10 + [27] * 40, dtype=np.int16)
-    predicted = np.where(np.arange(80) % 4, labels, 0).astype(np.int16)
-    split = np.repeat(["train", "validation"], 40)
-    pd.DataFrame({"split": split, "label": labels, "predicted": predicted}).to_parquet(run / "predictions.parquet")
-    return run
+def run_of(folder, variant="IV-N6", share=0.5, scale="demo", **more):
+    return write_run(folder, "mnist_sums", variant, sums(share, train=0.75), scale=scale, curve=CURVE, **more)
 
 
-def material(*runs):
-    return Material(list(runs), runs[0], {})
-
-
-def test_the_accuracy_table_says_what_the_files_say(tmp_path):
-    runs = [write_run(tmp_path, seed=seed, last=last) for seed, last in ((0, 0.5), (1, 0.6))]
-    table = SHOWN["accuracy"](material(*runs))
+def test_the_accuracy_table_says_what_was_measured(tmp_path):
+    runs = [run_of(tmp_path, seed=seed, share=share) for seed, share in ((0, 0.5), (1, 0.6))]
+    about = material("mnist_sums", *runs)
+    table = SHOWN["accuracy"](about)
     row = table.numbers.iloc[0]
-    assert row["validation_accuracy_last_mean"] == pytest.approx(0.55)
-    assert row["validation_accuracy_last_sd"] == pytest.approx(np.std([0.5, 0.6], ddof=1))
-    assert row["validation_accuracy_best_mean"] == 0.75
-    assert row["best_epoch_median"] == 2
-    assert row["train_accuracy_last_mean"] == 0.75
-    assert row["constant_guess_accuracy"] == 0
+    last = about.measures("IV-N6", "validation_accuracy")
+    assert row["validation_accuracy"] == last.value == pytest.approx(0.55)
+    assert (row["validation_accuracy_low95"], row["validation_accuracy_high95"]) == (last.low, last.high)
+    assert last.seed_sd == pytest.approx(np.std([0.5, 0.6], ddof=1))
+    assert (row["best_validation_accuracy"], row["best_epoch"]) == (0.75, 15)
+    assert row["train_accuracy"] == 0.75
+    assert row["guess_accuracy"] == 1.0  # all labels are the same
     assert (row["parameters"], row["seeds"]) == (12345, 2)
     shown = table.shown.iloc[0]
-    assert shown["Validation, last (%)"] == "55.0 ± 7.1"
-    assert shown["Validation, best (%)"] == "75.0 ± 0.0"
-    assert shown["Paper"] == "> 80 %"
+    assert shown["Validation, last (%)"] == f"55.0 ± {100 * last.spread:.1f}"
+    assert shown["95 % interval"] == f"{100 * last.low:.1f} to {100 * last.high:.1f}"
+    assert shown["Validation, best (%)"] == "75.0"
+    assert shown["Paper"] == "IV > 80 %, III similar"
 
 
 def test_a_changed_file_changes_the_table(tmp_path):
-    run = write_run(tmp_path)
-    show.main(["mnist_sums", "accuracy", "--runs", str(run), "--store", "x", "--output", str(tmp_path / "before.md")])
-    metrics = pd.read_parquet(run / "metrics.parquet")
-    metrics.loc[2, "validation_accuracy"] = 0.4321
-    metrics.to_parquet(run / "metrics.parquet")
-    show.main(["mnist_sums", "accuracy", "--runs", str(run), "--store", "x", "--output", str(tmp_path / "after.md")])
-    assert "43.2" not in (tmp_path / "before.md").read_text()
-    assert "43.2" in (tmp_path / "after.md").read_text()
+    run = run_of(tmp_path)
+
+    def shown(name):
+        options = ["mnist_sums", "--runs", str(run.folder)]
+        numbers = str(tmp_path / f"{name}.parquet")
+        measure_runs.main([*options, "--scale", "demo", "--output", numbers])
+        options += ["--store", "x", "--measures", numbers, "--claims", str(ROOT / "workflow" / "claims.yaml")]
+        options.insert(1, "accuracy")
+        show.main([*options, "--output", str(tmp_path / f"{name}.md")])
+        return (tmp_path / f"{name}.md").read_text()
+
+    before = shown("before")
+    sums(0.432).to_parquet(run.folder / "predictions.parquet", index=False)
+    assert "43.2" not in before
+    assert "43.2" in shown("after")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +65,14 @@ def test_a_changed_file_changes_the_table(tmp_path):
     ],
 )
 def test_every_table_names_its_data_scale_and_seeds(tmp_path, kind, share, data, words):
-    table = SHOWN["accuracy"](material(write_run(tmp_path, kind=kind, share=share, data=data)))
+    table = SHOWN["accuracy"](
+        material(
+            "mnist_sums",
+            write_run(
+                tmp_path, "mnist_sums", "IV-N6", sums(0.5), scale="demo", kind=kind, data=data, **{"share": share}
+            ),
+        )
+    )
     assert f"Measured on {words}" in table.notes[-1]
     assert "Scale: demo. Seeds: 0." in table.notes[-1]
     assert table.numbers[["data_kind", "data_share"]].iloc[0].tolist() == [kind, share]
@@ -91,7 +80,7 @@ def test_every_table_names_its_data_scale_and_seeds(tmp_path, kind, share, data,
 
 def test_no_table_holds_a_time(tmp_path):
     """Times differ from run to run; run.json has them."""
-    table = SHOWN["accuracy"](material(write_run(tmp_path)))
+    table = SHOWN["accuracy"](material("mnist_sums", run_of(tmp_path)))
     columns = [*table.numbers.columns, *table.shown.columns]
     assert not [name for name in columns if "minute" in name.lower() or "second" in name.lower()]
 
@@ -128,16 +117,16 @@ def test_minus_signs_are_typeset_for_people_and_plain_in_numbers(tmp_path):
 
 @pytest.mark.parametrize("figure", ["figure1", "dropout"])
 def test_figures_are_the_same_bytes_each_time_and_change_with_the_data(tmp_path, figure):
-    def drawn(name, last):
-        runs = [
-            write_run(tmp_path / name, "I-N6", model="I", last=last),
-            write_run(tmp_path / name, "I-N6-dropout80", model="I", dropout=0.8),
-            write_run(tmp_path / name, "IV-N3", last=last),
-        ]
+    def drawn(name, share):
+        runs = [run_of(tmp_path / name, variant, share) for variant in ("I-N6", "I-N6-dropout80", "IV-N3")]
+        if share == 0.9:
+            pd.DataFrame({"epoch": [1], "train_accuracy": 0.9, "validation_accuracy": 0.1}).to_parquet(
+                runs[0].folder / "metrics.parquet"
+            )
         contents = []
         for suffix in ("png", "pdf"):
             path = tmp_path / name / f"f.{suffix}"
-            SHOWN[figure](material(*runs)).write(path)
+            SHOWN[figure](material("mnist_sums", *runs)).write(path)
             contents.append(path.read_bytes())
         return contents
 
@@ -146,7 +135,24 @@ def test_figures_are_the_same_bytes_each_time_and_change_with_the_data(tmp_path,
     assert first[0] != other[0]
 
 
-def test_figures_survive_missing_variants(tmp_path):
-    for name in ("figure1", "dropout"):
-        SHOWN[name](material(write_run(tmp_path / name))).write(tmp_path / f"{name}.png")
-        assert (tmp_path / f"{name}.png").stat().st_size > 1000
+def texts(figure):
+    canvas = figure.canvas
+    legend = [text.get_text() for key in canvas.legends for text in key.get_texts()]
+    return " ".join([canvas.get_supxlabel(), *legend])
+
+
+def test_figures_survive_missing_variants_and_speak_of_bands_only_where_there_are_some(tmp_path):
+    one = SHOWN["figure1"](material("mnist_sums", run_of(tmp_path)))
+    one.write(tmp_path / "one.png")
+    assert (tmp_path / "one.png").stat().st_size > 1000
+    assert "Bands" not in texts(one)
+    assert "training, running,\nwith dropout" in texts(one)
+    two = SHOWN["figure1"](material("mnist_sums", run_of(tmp_path / "b"), run_of(tmp_path / "b", seed=1)))
+    assert "Bands span the seeds." in texts(two)
+
+
+def test_growing_dropout_is_drawn_only_where_it_grows():
+    settings = PAPER.experiment("mnist_sums")
+    assert "dropout" in settings.drawn
+    few = settings.model_copy(update={"run": ["I-N3", "I-N6", "IV-N6"]})
+    assert few.drawn == ("figure1",)

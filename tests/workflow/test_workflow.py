@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import zlib
 
 import pandas as pd
 import pytest
@@ -17,6 +18,7 @@ from safetensors.torch import load_file
 from equiset.config import resolve, run_spec
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json, digest, digest_json, read_json
+from equiset.results.measures import Measures
 
 from ..rewriting import other_number, other_words
 from .conftest import ROOT, Project
@@ -38,7 +40,7 @@ def test_every_promised_table_and_figure_is_there(finished, experiment):
         assert r"\toprule" in latex
         assert latex.isascii(), "plain LaTeX knows no other signs"
         assert "STAND-IN" in (folder / "tables" / f"{name}.md").read_text()
-    for name in settings.figures:
+    for name in settings.drawn:
         assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert (folder / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
 
@@ -61,7 +63,9 @@ def test_every_claim_has_a_verdict(finished):
     assert claims.loc["L1", "verdict"] == "reproduced"
     # All data are stand-ins and nothing has been trained well: nothing else can be judged.
     assert set(claims["verdict"].drop("L1")) == {"not tested"}
-    assert set(claims["reason"].drop("L1")) == {"stand-in data", "scale smoke"}
+    reasons = claims["reason"].drop("L1")
+    assert reasons.str.contains("stand-in data|scale smoke|not run|not measured").all()
+    assert {"stand-in data", "scale smoke"} <= set(reasons)
     assert set(claims.loc["P2", "runs"].split(";")) == {"results/smoke/point_clouds/runs/set-1000/seed0"}
     for name in ("claims.md", "claims.tex", "claims.html"):
         assert "not tested" in (folder / name).read_text()
@@ -118,7 +122,7 @@ def test_the_report_shows_every_table_and_figure(finished):
     page = (finished.folder / "results" / "smoke" / "report.html").read_text()
     for experiment in EXPERIMENTS:
         settings = config_of(finished).experiment(experiment)
-        for name in (*settings.tables, *settings.figures):
+        for name in (*settings.tables, *settings.drawn):
             assert f'id="{experiment}-{name}"' in page
     assert page.count("<strong>STAND-IN data</strong>") == 2 * len(EXPERIMENTS)
     numbers = pd.read_csv(finished.folder / "results/smoke/mnist_sums/tables/accuracy.csv")
@@ -143,6 +147,39 @@ def test_mlflow_has_every_run(finished):
     assert names == sorted([*runs, *("tables and figures" for _ in settings)])
 
 
+def test_a_number_is_the_same_wherever_it_is_shown(finished):
+    """From the predictions, by hand, to table, figure, claim, report and MLflow: the same digits and the same ends."""
+    folder = finished.folder / "results" / "smoke"
+    predictions = pd.read_parquet(folder / "point_clouds/runs/set-1000/seed0/predictions.parquet")
+    by_hand = (predictions["label"] == predictions["predicted"]).mean()
+    number = Measures.read(folder / "point_clouds/measures.parquet")("set-1000", "test_accuracy")
+    assert number.value == by_hand
+    table = pd.read_csv(folder / "point_clouds/tables/table1.csv").set_index("variant").loc["set-1000"]
+    condition = pd.read_csv(folder / "claims/conditions.csv").set_index("claim").loc["P2"]
+    ends = pytest.approx((number.value, number.low, number.high, number.spread), rel=1e-5)
+    names = ("", "_low95", "_high95", "_spread")
+    assert tuple(table[f"test_accuracy{end}"] for end in names) == ends
+    assert tuple(condition[f"value{end}"] for end in names) == ends
+    shown = f"{number.with_spread} %"
+    assert pd.read_csv(folder / "claims/claims.csv").set_index("claim").loc["P2", "ours"] == shown
+    assert f"| {number.with_spread} " in (folder / "point_clouds/tables/table1.md").read_text()
+    page = (folder / "report.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert f"<div>{shown}</div>" in page
+    assert f">{number.with_spread}</td>" in page
+    with sqlite3.connect(finished.folder / "results" / "mlflow.db") as database:
+        query = "select value from metrics where key = ?"
+        sent = [database.execute(query, (f"set-1000/test_accuracy{end}",)).fetchone()[0] for end in names]
+    database.close()
+    assert tuple(sent) == ends
+    # A figure that shows a number has it as text, from the same place.
+    scatter = Measures.read(folder / "redshift/measures.parquet")("set", "scatter")
+    assert f"| {scatter.with_spread} " in (folder / "redshift/tables/scatter.md").read_text()
+    pdf = (folder / "redshift/figures/figure5.pdf").read_bytes()
+    streams = b"".join(zlib.decompress(part) for part in re.findall(rb"stream\r?\n(x.*?)endstream", pdf, re.S))
+    letters = "".join(re.findall(r"\(((?:[^()\\]|\\.)*)\)", streams.decode("latin-1"))).replace("\0", "")
+    assert f"scatter {scatter.shown}" in letters
+
+
 def test_a_second_run_has_nothing_to_do(finished):
     done = finished.snakemake()
     assert done.returncode == 0
@@ -153,8 +190,8 @@ def test_editing_a_variant_reruns_that_variant_and_what_depends_on_it(finished):
     original = (finished.folder / "config.yaml").read_text()
     try:
         finished.edit("experiments", "mnist_sums", "variants", "IV-N3", "dropout", value=0.3)
-        once = dict.fromkeys(("tabulate", "judge_claims", "track", "time_by_rule", "write_report", "all"), 1)
-        assert finished.planned() == {"train": 2, "evaluate": 2, "plot": 2, **once}
+        once = ("measure_runs", "tabulate", "plot", "judge_claims", "track", "time_by_rule", "write_report", "all")
+        assert finished.planned() == {"train": 2, "evaluate": 2, **dict.fromkeys(once, 1)}
     finally:
         (finished.folder / "config.yaml").write_text(original)
 

@@ -1,16 +1,16 @@
 """The paper's claims: what is measured on the layers themselves, and a verdict on each claim."""
 
 
-rule measure:
+rule measure_layers:
     """Measure what the paper says of the layers themselves, on generated sets."""
     output:
         # Those named `time_` hold processor time, which differs from run to run.
         measured=expand("results/{{scale}}/laws/{item}.parquet", item=Laws.model_fields),
         run="results/{scale}/laws/run.json",
     log:
-        "results/{scale}/logs/measure.log",
+        "results/{scale}/logs/measure_layers.log",
     benchmark:
-        "results/{scale}/benchmarks/measure.tsv"
+        "results/{scale}/benchmarks/measure_layers.tsv"
     conda:
         "../../environment.yml"
     threads: 1
@@ -18,23 +18,48 @@ rule measure:
         mem_mb=2000,
         runtime=60,
     params:
-        code=stage_code("measure"),
+        code=stage_code("measure_layers"),
         settings=lambda wildcards: canonical_json(laws_spec(config_at(wildcards.scale))),
         folder=lambda wildcards, output: str(Path(output.run).parent),
     message:
         "Measuring the layers themselves"
     shell:
-        "python -m equiset.stages.measure --settings {params.settings:q} --output {params.folder:q}"
+        "python -m equiset.stages.measure_layers --settings {params.settings:q} --output {params.folder:q}"
         " --threads {threads} 2> {log:q}"
 
 
+rule number_layers:
+    """Give what was measured on the layers its intervals, as the numbers of the experiments have them."""
+    input:
+        measured=rules.measure_layers.output.measured,
+    output:
+        measures="results/{scale}/laws/measures.parquet",
+    log:
+        "results/{scale}/logs/number_layers.log",
+    benchmark:
+        "results/{scale}/benchmarks/number_layers.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    params:
+        code=stage_code("measure_runs"),
+    message:
+        "Giving the measurements on the layers their intervals"
+    shell:
+        "python -m equiset.stages.measure_runs laws --scale {wildcards.scale} --analyses {input.measured:q}"
+        " --output {output.measures:q} 2> {log:q}"
+
+
 rule judge_claims:
-    """Judge every claim of the paper by all that was run and measured."""
+    """Judge every claim of the paper by all that was measured."""
     input:
         claims=local("workflow/claims.yaml"),
-        runs=lambda wildcards: of_all_experiments(run_files, wildcards),
-        analyses=lambda wildcards: of_all_experiments(analysis_files, wildcards),
-        measured=rules.measure.output.measured,
+        measures=expand(
+            "results/{{scale}}/{part}/measures.parquet", part=[*EXPERIMENTS, "laws"]
+        ),
     output:
         claims=multiext("results/{scale}/claims/claims", ".csv", ".md", ".tex", ".html"),
         conditions="results/{scale}/claims/conditions.csv",
@@ -50,23 +75,19 @@ rule judge_claims:
         runtime=10,
     params:
         code=stage_code("judge"),
-        scale="{scale}",
-        runs=lambda wildcards, input: folders_of(input.runs),
         folder=lambda wildcards, output: str(Path(output.conditions).parent),
     message:
         "Judging the paper's claims"
     shell:
-        "python -m equiset.stages.judge --claims {input.claims:q} --scale {params.scale} --runs {params.runs:q}"
-        " --analyses {input.analyses:q} --measured {input.measured:q} --output {params.folder:q} 2> {log:q}"
+        "python -m equiset.stages.judge --claims {input.claims:q} --measures {input.measures:q}"
+        " --output {params.folder:q} 2> {log:q}"
 
 
 use rule judge_claims as judge_claims_of_one with:
     # For whoever runs a single experiment: all claims are listed, those of the others are not tested.
     input:
         claims=local("workflow/claims.yaml"),
-        runs=run_files,
-        analyses=analysis_files,
-        measured=[],
+        measures=measures_of,
     output:
         claims=multiext(
             "results/{scale}/{experiment}/claims/claims",
@@ -82,8 +103,5 @@ use rule judge_claims as judge_claims_of_one with:
         "results/{scale}/benchmarks/judge_claims/{experiment}.tsv"
     params:
         code=stage_code("judge"),
-        scale="{scale}",
-        runs=lambda wildcards, input: folders_of(input.runs),
-        folder=lambda wildcards, output: str(Path(output.conditions).parent),
     message:
         "Judging the paper's claims by {wildcards.experiment} alone"

@@ -1,8 +1,10 @@
 """The validated config, and helpers named for what they return."""
 
+import json
 import os
 import sys
 from functools import cache
+from glob import glob
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -197,17 +199,46 @@ def of_all_experiments(files_of, wildcards):
     ]
 
 
-# The experiments of workflow/reference.yaml, by their data set's name.
-PUBLISHED = {"mnist": "mnist_sums", "redmapper": "redshift"}
+def measures_of(wildcards):
+    """Every number of an experiment, once."""
+    return f"results/{wildcards.scale}/{wildcards.experiment}/measures.parquet"
 
 
-def of_published_experiments(files_of):
-    """What a helper of this file returns for one experiment, for the published ones at the paper's scale."""
-    return [
-        file
-        for experiment in PUBLISHED.values()
-        for file in files_of(SimpleNamespace(scale="paper", experiment=experiment))
+def roles_of(wildcards):
+    """What the running variants of an experiment are in tables and figures, as JSON, in the order of the config."""
+    settings = config_at(wildcards.scale).experiment(wildcards.experiment)
+    roles = {
+        name: settings.variants[name].role.model_dump() for name in settings.running
+    }
+    return json.dumps(roles, ensure_ascii=False)
+
+
+def figures_of(scale, experiment):
+    """The figures that there is something to draw for."""
+    return config_at(scale).experiment(experiment).drawn
+
+
+def published_options(wildcards):
+    """What the stage `publish` is to take: the runs of an experiment that have ended, and what there is beside them."""
+    if wildcards.published == "laws":
+        laws = [f"results/paper/laws/{item}.parquet" for item in Laws.model_fields]
+        return ["--analyses", *(file for file in laws if Path(file).exists())]
+    paper = SimpleNamespace(scale="paper", experiment=wildcards.published)
+    names = (
+        "run.json",
+        "metrics.parquet",
+        "predictions.parquet",
+        "weights.safetensors",
+    )
+    ended = [
+        folder
+        for folder in run_folders(paper)
+        if all(Path(folder, name).exists() for name in names)
     ]
+    analyses = [file for file in analysis_files(paper) if Path(file).exists()]
+    options = ["--runs", *ended, "--analyses", *analyses, "--store", store_of(paper)]
+    options += ["--roles", roles_of(paper)]
+    return options + ["--figures", *figures_of("paper", wildcards.published)]
 
 
 def claims_files(scale):
@@ -228,7 +259,7 @@ def shown_files(scale, experiment):
     ]
     return tables + [
         f"{folder}/figures/{name}.{kind}"
-        for name in settings.figures
+        for name in settings.drawn
         for kind in ("png", "pdf")
     ]
 
@@ -253,7 +284,7 @@ def report_code(wildcards):
 def chapters(wildcards):
     """The experiments in the report: title, tables and figures of each."""
     settings = [config_at(wildcards.scale).experiment(name) for name in EXPERIMENTS]
-    return canonical_json([(one.title, one.tables, one.figures) for one in settings])
+    return canonical_json([(one.title, one.tables, one.drawn) for one in settings])
 
 
 def experiment_title(wildcards):

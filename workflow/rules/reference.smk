@@ -1,77 +1,95 @@
-"""Published runs, from results at the paper's scale: `make reference`. Nothing of this is part of the default target."""
+"""Published runs, from results at the paper's scale. Nothing of this is part of the default target."""
+
+
+rule reference_runs:
+    """Make all that is to be published: many hours."""
+    input:
+        lambda wildcards: of_all_experiments(run_files, SimpleNamespace(scale="paper")),
+        lambda wildcards: of_all_experiments(
+            analysis_files, SimpleNamespace(scale="paper")
+        ),
+        expand("results/paper/laws/{item}.parquet", item=Laws.model_fields),
+    localrule: True
+
+
+rule publish_runs:
+    """Copy the runs of an experiment that have ended, and show what is published. Those still training are absent."""
+    input:
+        config=local("workflow/reference.yaml"),
+        claims=local("workflow/claims.yaml"),
+    output:
+        # Not the folder itself: Snakemake deletes outputs before it repeats a job, and it may hold runs of other machines.
+        flag=touch("results/paper/published/{published}"),
+    log:
+        "results/paper/logs/publish_runs/{published}.log",
+    wildcard_constraints:
+        published="|".join([*EXPERIMENTS, "laws"]),
+    localrule: True
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        code=stage_code("publish"),
+        options=published_options,
+    message:
+        "Publishing {wildcards.published}"
+    shell:
+        "python -m equiset.stages.publish {wildcards.published} {params.options:q} --config {input.config:q}"
+        " --claims {input.claims:q} --output results/reference/{wildcards.published} 2> {log:q}"
 
 
 rule publish:
-    """Copy the small files of an experiment's runs, its tables and its figures."""
+    """Publish what has ended of the runs of workflow/reference.yaml."""
     input:
-        config=local("workflow/reference.yaml"),
-        shown=lambda wildcards: shown_files("paper", PUBLISHED[wildcards.published]),
-    output:
-        directory("results/reference/{published}"),
+        lambda wildcards: [
+            f"results/paper/published/{name}"
+            for name in [*EXPERIMENTS, "laws"]
+            if glob(f"results/paper/{name}/runs/*/*/predictions.parquet")
+            or glob(f"results/paper/{name}/*.parquet")
+        ],
+    localrule: True
+
+
+rule judge:
+    """Judge the paper's claims by the published runs alone, from their own files. Nothing is trained."""
+    input:
+        claims=local("workflow/claims.yaml"),
     log:
-        "results/paper/logs/publish/{published}.log",
-    wildcard_constraints:
-        published="|".join(PUBLISHED),
+        "results/paper/logs/judge.log",
+    localrule: True
     conda:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2000,
         runtime=10,
     params:
-        code=stage_code("publish"),
-        experiment=lambda wildcards: PUBLISHED[wildcards.published],
-        title=lambda wildcards: experiment_title(
-            SimpleNamespace(scale="paper", experiment=PUBLISHED[wildcards.published])
-        ),
-        runs=lambda wildcards: run_folders(
-            SimpleNamespace(scale="paper", experiment=PUBLISHED[wildcards.published])
-        ),
-    message:
-        "Publishing {output}"
-    shell:
-        "python -m equiset.stages.publish {params.experiment} --results results/paper/{params.experiment}"
-        " --runs {params.runs:q} --config {input.config:q} --output {output:q} 2> {log:q}"
-
-
-use rule judge_claims as judge_published_claims with:
-    input:
-        claims=local("workflow/claims.yaml"),
-        runs=of_published_experiments(run_files),
-        analyses=of_published_experiments(analysis_files),
-        measured=expand("results/paper/laws/{item}.parquet", item=Laws.model_fields),
-    output:
-        claims=multiext(
-            "results/reference/claims/claims", ".csv", ".md", ".tex", ".html"
-        ),
-        conditions="results/reference/claims/conditions.csv",
-    log:
-        "results/paper/logs/judge_published_claims.log",
-    benchmark:
-        "results/paper/benchmarks/judge_published_claims.tsv"
-    params:
-        code=stage_code("judge"),
-        scale="paper",
-        runs=of_published_experiments(run_folders),
-        folder=lambda wildcards, output: str(Path(output.conditions).parent),
+        code=stage_code("judge_published"),
     message:
         "Judging the paper's claims by the published runs"
+    shell:
+        "python -m equiset.stages.judge_published results/reference --claims {input.claims:q} 2> {log:q}"
 
 
 rule readme:
-    """Put the published claims and the MNIST table into README.md."""
+    """Judge the published runs, and put claims and the MNIST table into README.md."""
     input:
-        expand("results/reference/{published}", published=PUBLISHED),
-        rules.judge_published_claims.output.claims,
+        claims=local("workflow/claims.yaml"),
     log:
         "results/paper/logs/readme.log",
+    localrule: True
     conda:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2000,
         runtime=10,
+    params:
+        code=stage_code("readme"),
     message:
         "Writing the published results into README.md"
     shell:
-        "python -m equiset.stages.readme README.md --reference results/reference 2> {log:q}"
+        "python -m equiset.stages.readme README.md --reference results/reference --claims {input.claims:q} 2> {log:q}"

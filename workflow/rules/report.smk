@@ -33,9 +33,12 @@ rule write_report:
         code=report_code,
         chapters=chapters,
         folder=lambda wildcards, output: str(Path(output.page).parent),
+        figures=lambda wildcards: canonical_json(
+            {name: list(figures_of(wildcards.scale, name)) for name in EXPERIMENTS}
+        ),
     message:
         "Writing {output.page}"
     shell:
         "python -m equiset.stages.report {params.folder:q} --template {input.page:q}"
-        " --page {output.page:q} --captions {output.captions:q}"
+        " --page {output.page:q} --captions {output.captions:q} --figures {params.figures:q}"
         " 2> {log:q}"

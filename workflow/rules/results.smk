@@ -1,4 +1,32 @@
-"""Tables and figures, from the files that the runs left."""
+"""Every number once, and the tables and figures that show them."""
+
+
+rule measure_runs:
+    """Measure everything on the runs of an experiment, each number with its interval."""
+    input:
+        runs=run_files,
+        analyses=analysis_files,
+    output:
+        measures="results/{scale}/{experiment}/measures.parquet",
+    log:
+        "results/{scale}/logs/measure_runs/{experiment}.log",
+    benchmark:
+        "results/{scale}/benchmarks/measure_runs/{experiment}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        code=experiment_code("measure_runs", "measures"),
+        folders=lambda wildcards, input: folders_of(input.runs),
+        order=run_folders,  # a new order in the config is a change, and inputs have none
+    message:
+        "Measuring the runs of {wildcards.experiment}"
+    shell:
+        "python -m equiset.stages.measure_runs {wildcards.experiment} --scale {wildcards.scale}"
+        " --runs {params.folders:q} --analyses {input.analyses:q} --output {output.measures:q} 2> {log:q}"
 
 
 rule tabulate:
@@ -7,6 +35,8 @@ rule tabulate:
         runs=run_files,
         store=ancient(store_of),
         analyses=analysis_files,
+        measures=measures_of,
+        claims=local("workflow/claims.yaml"),  # the paper's values
     output:
         report(
             "results/{scale}/{experiment}/tables/{item}.csv",
@@ -30,11 +60,13 @@ rule tabulate:
         code=experiment_code("show", "results"),
         folders=lambda wildcards, input: folders_of(input.runs),
         order=run_folders,  # a new order in the config is a change, and inputs have none
+        roles=roles_of,
     message:
         "Writing {output[0]}"
     shell:
         "python -m equiset.stages.show {wildcards.experiment} {wildcards.item} --runs {params.folders:q}"
-        " --store {input.store:q} --analyses {input.analyses:q}"
+        " --store {input.store:q} --analyses {input.analyses:q} --measures {input.measures:q}"
+        " --claims {input.claims:q} --roles {params.roles:q}"
         " --output {output:q} 2> {log:q}"
 
 

@@ -33,6 +33,7 @@ rule track:
         database=rules.create_tracking_database.output.flag,
         runs=run_files,
         shown=lambda wildcards: shown_files(wildcards.scale, wildcards.experiment),
+        measures=measures_of,
     output:
         tracked="results/{scale}/{experiment}/tracked.json",
     log:
@@ -54,5 +55,6 @@ rule track:
         "Sending the runs of {wildcards.experiment} to MLflow"
     shell:
         "python -m equiset.stages.track --uri {params.uri:q} --experiment {wildcards.experiment}"
-        " --scale {wildcards.scale} --runs {params.folders:q} --shown {input.shown:q} --output {output.tracked:q}"
+        " --scale {wildcards.scale} --runs {params.folders:q} --shown {input.shown:q}"
+        " --measures {input.measures:q} --output {output.tracked:q}"
         " 2> {log:q}"

@@ -5,8 +5,9 @@ A package holds
 - `sets`: how its sets are drawn from the prepared data (`make_sets`), numpy only;
 - `networks`: its models alone, with torch;
 - `task`: feeding, loss and predictions (`Task`), with torch;
+- `measures`: what is measured on its runs (`MEASURES`), numpy only;
 - `analyses`: what else is measured on the trained networks (`ANALYSES`), with torch; only where there is such a thing;
-- `results`: its tables and figures (`SHOWN`), which read files only.
+- `results`: its tables and figures (`SHOWN`), which show what was measured.
 """
 
 from importlib import import_module
@@ -22,5 +23,5 @@ EXPERIMENTS = {
 
 
 def experiment_module(name: str, part: str) -> ModuleType:
-    """Return one part of an experiment: `settings`, `sets`, `task`, `analyses` or `results`."""
+    """Return one part of an experiment: `settings`, `sets`, `task`, `measures`, `analyses` or `results`."""
     return import_module(f"{EXPERIMENTS[name]}.{part}")

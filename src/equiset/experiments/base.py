@@ -4,6 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, StringConstraints, model_validator
 
+from equiset.roles import Role
 from equiset.settings import Settings
 from equiset.training_settings import Training
 
@@ -45,6 +46,8 @@ class Variant(Settings):
     sets: Name
     """Which of the experiment's `sets` it learns from."""
     training: Training
+    role: Role = Role()
+    """What it is in tables and figures; no part of what is trained."""
 
 
 class Experiment(Settings):
@@ -55,6 +58,8 @@ class Experiment(Settings):
     """The data set it draws from."""
     tables: ClassVar[tuple[str, ...]]
     figures: ClassVar[tuple[str, ...]]
+    private: ClassVar[tuple[str, ...]] = ()
+    """Figures that show the data themselves and must not be published."""
     analyses: ClassVar[dict[str, tuple[str, ...]]] = {}
     """What is measured on trained networks beyond their predictions: its name, and the variants that it needs."""
 
@@ -78,6 +83,11 @@ class Experiment(Settings):
         """The names of the variants that run, in the order of the config."""
         return [name for name in self.variants if self.run == "all" or name in self.run]
 
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """The figures that there is something to draw for."""
+        return self.figures
+
     @model_validator(mode="after")
     def _names_exist(self) -> "Experiment":
         if len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
@@ -85,6 +95,8 @@ class Experiment(Settings):
         for name, variant in self.variants.items():
             if variant.sets not in self.sets:
                 raise ValueError(f"variants.{name}.sets: no sets are named {variant.sets!r}, only {list(self.sets)}")
+            if variant.role.changes and variant.role.changes not in self.variants:
+                raise ValueError(f"variants.{name}.role.changes: no variant is named {variant.role.changes!r}")
         unknown = [name for name in self.run if name not in self.variants] if self.run != "all" else []
         if unknown:
             raise ValueError(f"run: no variant is named {unknown[0]!r}, only {list(self.variants)}")

@@ -52,27 +52,54 @@ def _layer_error(map: np.ndarray) -> float:
     return float(np.abs(columns.numpy().T - map).max())
 
 
+class _Normalised(nn.Module):
+    """A set layer with batch normalisation, over sets and members, before its activation."""
+
+    def __init__(self, before: int, after: int):
+        super().__init__()
+        self.layer, self.norm = SetLayer(before, after), nn.BatchNorm1d(after)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(self.norm(self.layer(x).flatten(0, 1)).view(*x.shape[:2], -1))
+
+
 def deep_stack(settings: DeepStack) -> pd.DataFrame:
     """Train a deep stack of eq. 5 layers with tanh to tell how far the members of a set are from its centre.
 
     The task needs the other members and is easy otherwise; every step draws new sets, so that only training can fail.
-    Columns: seed, relative_loss (squared error on new sets over that of the best constant).
+    Columns: seed, relative_loss (squared error on new sets over that of the best constant), relative_loss_first (the
+    same after `first_steps`), relative_loss_normalised (the same with batch normalisation, as a control).
     """
     rows = []
+    widths = [3] + [settings.width] * settings.layers
     for seed in range(settings.seeds):
-        fix_seeds(seed)
-        widths = [3] + [settings.width] * settings.layers
-        layers = [SetLayer(before, after, activation="tanh") for before, after in pairwise(widths)]
-        model = nn.Sequential(*layers, nn.Linear(settings.width, 1))
-        optimizer = make_optimizer(settings.optimizer, model)
-        for _ in range(settings.steps):
-            x, y = _distances(settings.batch_size, settings.members)
-            _descend(optimizer, (model(x) - y).square().mean())
-        fix_seeds(seed, 1)
+        losses = []
+        for make in (lambda *sizes: SetLayer(*sizes, activation="tanh"), _Normalised):
+            fix_seeds(seed)
+            layers = [make(before, after) for before, after in pairwise(widths)]
+            model = nn.Sequential(*layers, nn.Linear(settings.width, 1))
+            optimizer = make_optimizer(settings.optimizer, model)
+            fix_seeds(seed, 2)
+            for number in range(settings.steps):
+                if number == min(settings.first_steps, settings.steps - 1):
+                    losses.append(_relative_loss(model, settings))
+                x, y = _distances(settings.batch_size, settings.members)
+                _descend(optimizer, (model(x) - y).square().mean())
+            losses.append(_relative_loss(model, settings))
+        rows.append((seed, losses[1], losses[0], losses[3]))
+    return pd.DataFrame(rows, columns=["seed", "relative_loss", "relative_loss_first", "relative_loss_normalised"])
+
+
+@torch.no_grad()
+def _relative_loss(model: nn.Module, settings: DeepStack) -> float:
+    """Return the squared error on fixed sets over their variance, without a trace in the random numbers."""
+    with torch.random.fork_rng(devices=[]):
+        fix_seeds(1)
         x, y = _distances(1000, settings.members)
-        with torch.no_grad():
-            rows.append((seed, float((model(x) - y).square().mean() / y.var())))
-    return pd.DataFrame(rows, columns=["seed", "relative_loss"])
+    model.eval()
+    loss = float((model(x) - y).square().mean() / y.var())
+    model.train()
+    return loss
 
 
 def _distances(count: int, members: int) -> tuple[Tensor, Tensor]:

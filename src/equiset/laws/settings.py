@@ -21,6 +21,8 @@ class DeepStack(Settings):
     width: int = Field(32, ge=1)
     members: int = Field(16, ge=2)
     steps: int = Field(ge=1)
+    first_steps: int = Field(300, ge=1)
+    """The loss after so many steps is shown as well: with them the claim was judged first, and failed."""
     batch_size: int = Field(32, ge=1)
     optimizer: Optimizer
 

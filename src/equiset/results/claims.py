@@ -1,7 +1,7 @@
 """The paper's claims as data: what `workflow/claims.yaml` may say about them."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -12,63 +12,20 @@ from equiset.settings import Settings
 Text = Annotated[str, Field(min_length=1)]
 
 
-class Metric(Settings):
-    """A metric of one variant."""
+class Named(Settings):
+    """A number of `measures.parquet`, or several of them by parts."""
 
-    kind: Literal["metric"]
     experiment: Text
-    metric: Text
-    """A key of `equiset.results.quantities.METRICS` of the experiment."""
-    variant: Text
-
-
-class Difference(Settings):
-    """A metric of a variant less the same metric of another variant, or less another metric of the same variant."""
-
-    kind: Literal["difference"]
-    experiment: Text
-    metric: Text
-    variant: Text
-    less: Text | None = None
-    """The other variant."""
-    less_metric: Text | None = None
-    """The other metric."""
-
-    @model_validator(mode="after")
-    def _differs(self) -> "Difference":
-        if (self.less is None) == (self.less_metric is None):
-            raise ValueError("expected one of `less`, another variant, and `less_metric`, another metric")
-        return self
-
-
-class LossByChange(Settings):
-    """The most accuracy that a variant of the point clouds loses when its test clouds are changed within a range."""
-
-    kind: Literal["loss-by-change"]
-    variant: Text
-    changed: Literal["particles", "rotation_degrees", "scale"]
-    reference: float
-    """The value that the loss is counted from."""
-    lowest: float = Field(alias="from")
-    highest: float = Field(alias="to")
-
-
-class Complexity(Settings):
-    """How many more cells of a grid the clouds that units of layer 2 prefer occupy than those of layer 1, relative."""
-
-    kind: Literal["complexity"]
-    objective: Literal["max", "mean"]
-    cell: float = Field(gt=0)
-    """Side of a cell, in standard deviations of a cloud."""
-
-
-class Measurement(Settings):
-    """A column of what `equiset.laws` measured: its mean, or its largest value."""
-
-    kind: Literal["measurement"]
-    item: Text
-    column: Text
-    summary: Literal["mean", "largest"] = "mean"
+    name: Text
+    """What is measured: a name of the experiment's `measures.py`, or of `equiset.laws.measures`."""
+    variant: str = ""
+    """Empty for what is measured on the layers themselves."""
+    less: str = ""
+    """The variant that is subtracted."""
+    part: str = ""
+    """What the test items were changed in, or chosen by: all numbers from `from` to `to` must be as expected."""
+    lowest: float | None = Field(None, alias="from")
+    highest: float | None = Field(None, alias="to")
 
 
 class PaperValue(Settings):
@@ -79,13 +36,15 @@ class PaperValue(Settings):
     spread: float = Field(ge=0)
     """The printed one, else half a unit of the last digit."""
     better: Literal["higher", "lower", "neither"]
+    baseline: bool = False
+    """Whether it is what the paper's own method is compared with: better than printed is then a difference, too."""
 
 
 class Above(Settings):
     """A bound that the interval lies above."""
 
     kind: Literal["above"]
-    bound: float
+    bound: float | Literal["chance"]
     matters: float = Field(gt=0)
     """The smallest excess that would matter: an interval below it decides against the claim."""
 
@@ -106,12 +65,17 @@ class Within(Settings):
 
 
 class AtChance(Settings):
-    """The chance level, which the exact binomial interval of a share of right answers holds."""
+    """The chance level, which the interval of a share of right answers holds."""
 
     kind: Literal["at-chance"]
-    confidence: float = Field(0.95, gt=0.5, lt=1)
     width: float = Field(gt=0, lt=1)
     """An interval that is wider than this decides nothing."""
+
+
+class Beside(Settings):
+    """Nothing: the number is shown beside the others and decides nothing."""
+
+    kind: Literal["beside"]
 
 
 class Condition(Settings):
@@ -119,28 +83,33 @@ class Condition(Settings):
 
     label: str = ""
     """What is measured, where a claim has several conditions or where the claim does not say it."""
-    measure: Annotated[Metric | Difference | LossByChange | Complexity | Measurement, Field(discriminator="kind")]
-    expect: Annotated[PaperValue | Above | Within | AtChance, Field(discriminator="kind")]
+    measure: Named
+    expect: Annotated[PaperValue | Above | Within | AtChance | Beside, Field(discriminator="kind")]
+    control: bool = False
+    """Whether it must hold for the claim to be tested at all."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """What the paper states of the measured variant alone."""
 
     @model_validator(mode="after")
     def _fits(self) -> "Condition":
-        if isinstance(self.expect, AtChance) and not isinstance(self.measure, Metric):
-            raise ValueError("at-chance is about a share of right answers: measure a metric")
-        if isinstance(self.expect, PaperValue) and not isinstance(self.measure, Metric):
-            raise ValueError("paper-value compares with a spread over seeds: measure a metric")
+        if isinstance(self.expect, PaperValue | AtChance) and (self.measure.less or self.measure.part):
+            raise ValueError(f"{self.expect.kind} is about the number of one variant: leave `less` and `part` empty")
         return self
 
 
 class Needs(Settings):
     """What a claim may be judged on."""
 
-    dataset: Literal["mnist", "modelnet40", "celeba", "redmapper"] | None = None
-    """Empty for what is measured on generated sets."""
     data: Literal["paper", "any"]
+    """`any` lets other data serve than the paper's, and generated sets."""
     scale: Literal["smoke", "demo", "paper"]
     """The smallest."""
     sets: dict[str, int] = Field(default_factory=dict)
     """What `sets.json` must say, so that a run with other sizes is not taken for the paper's."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """What the paper states of all variants of the claim: keys with dots, such as `training.optimizer.name`."""
+    alike: list[str] = Field(default_factory=list)
+    """Settings in which the variants of the claim must not differ."""
 
 
 class Claim(Settings):
@@ -151,6 +120,8 @@ class Claim(Settings):
     statement: Text
     paper: Text
     needs: Needs
+    changed: str = ""
+    """What in the way of judging it was changed after a look at results, and why; shown beside the verdict."""
     judged_by: list[Condition] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -5,86 +5,78 @@ from pathlib import Path
 
 import pandas as pd
 
-from equiset.files import atomic_path
-from equiset.results.judging import Judgement
+from equiset.files import atomic_path, canonical_json
+from equiset.results.judging import ELSEWHERE, Judgement, in_words
 from equiset.results.tables import Table
 
 CAPTION = "The paper's claims, and what was measured here."
 NOTES = (
-    "Ours: with ± the spread over seeds and test items, in brackets a 95 % interval. Reproduced: the paper's number "
-    "lies within the combined spread, or ours is better, on the paper's data or at least 95 % of them, at its scale; "
-    "an order or a chance level may also be judged on other data, which is then said. Not tested: the data, the scale "
-    "or the runs do not decide it. How each claim is judged is in workflow/claims.yaml.",
+    "Ours: with ± the spread over trainings and test items, in brackets a 95 % interval. Reproduced: the paper's "
+    "number lies within the combined spread, or ours is better, on the paper's data or at least 95 % of them, at its "
+    "scale and with its settings; a baseline must meet its number. An order or a chance level may also be judged on "
+    "other data, which is then said. Not tested: the data, the scale, the settings or the runs do not decide it. How "
+    "each claim is judged is in workflow/claims.yaml.",
 )
 
 
 def claims_table(judgements: list[Judgement]) -> Table:
     """One row for each claim."""
-    numbers = [
-        {
-            "claim": judgement.claim.id,
-            "place": judgement.claim.place,
-            "statement": judgement.claim.statement,
-            "paper": judgement.claim.paper,
-            "ours": judgement.ours,
-            "verdict": judgement.verdict,
-            "reason": judgement.reason,
-            "data": judgement.data,
-            "data_kind": judgement.kind,
-            "data_share": "" if judgement.share is None else judgement.share,
-            "scale": judgement.scale,
-            "seeds": judgement.seeds,
-            "runs": ";".join(judgement.runs),
-        }
-        for judgement in judgements
-    ]
-    shown = [
-        {
-            "Claim": judgement.claim.id,
-            "Place": judgement.claim.place,
-            "Statement": judgement.claim.statement,
-            "Paper": judgement.claim.paper,
-            "Ours": judgement.ours,
-            "Data": judgement.data,
-            "Scale": judgement.scale,
-            "Verdict": judgement.verdict_with_reason,
-        }
-        for judgement in judgements
-    ]
+    rows = []
+    for one in judgements:
+        claim, numbers = one.claim, one.numbers
+        rows.append(
+            {
+                "claim": claim.id,
+                "place": claim.place,
+                "statement": claim.statement,
+                "paper": claim.paper,
+                "ours": one.ours,
+                "verdict": one.verdict,
+                "reason": one.reason,
+                "changed": claim.changed,
+                "rests_on": one.rests_on,
+                "data": one.data,
+                "data_kind": ";".join(sorted({number.kind for number in numbers})),
+                "data_share": min((number.share for number in numbers), default=float("nan")),
+                "scale": one.scale,
+                "seeds": one.seeds,
+                "runs": ";".join(one.runs),
+            }
+        )
+    table = pd.DataFrame(rows)
+    shown = table[["claim", "place", "statement", "paper", "ours", "data", "scale"]].rename(columns=str.capitalize)
+    shown["Verdict"] = [". ".join(filter(None, (one.verdict_with_reason, one.changed))) for one in judgements]
     widths = (1.6, 4, 1.6, 4, 1.8, 1, 2.5)  # cm, for a landscape page
     columns = "l" + "".join(rf">{{\raggedright\arraybackslash}}p{{{width}cm}}" for width in widths)
-    return Table(pd.DataFrame(numbers), pd.DataFrame(shown), CAPTION, NOTES, columns)
+    return Table(table, shown, CAPTION, (*NOTES, f"{in_words(judged(table))}."), columns)
+
+
+def judged(table: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return verdicts and what they rest on, from a table of claims."""
+    return list(zip(table["verdict"], table["rests_on"], strict=True))
 
 
 def conditions_table(judgements: list[Judgement]) -> pd.DataFrame:
     """One row for each condition of each claim, as plain numbers."""
-    rows = []
-    for judgement in judgements:
-        for number, ruling in enumerate(judgement.rulings, start=1):
-            found = ruling.measured
-            rows.append(
-                {
-                    "claim": judgement.claim.id,
-                    "condition": number,
-                    "label": ruling.label,
-                    "measure": judgement.claim.judged_by[number - 1].measure.kind,
-                    "value": found.value if found else None,
-                    "low95": found.low if found else None,
-                    "high95": found.high if found else None,
-                    "spread": found.spread if found else None,
-                    "interval_over": found.over if found else "",
-                    "seeds": found.seeds if found else 0,
-                    "expected": ruling.expected,
-                    "verdict": ruling.verdict,
-                    "reason": ruling.reason,
-                }
-            )
-    return pd.DataFrame(rows)
-
-
-def short_form(judgements: list[Judgement]) -> str:
-    """Return a Markdown table of id, statement, the paper's value, ours and the verdict, for a README."""
-    return pd.DataFrame([judgement.short for judgement in judgements]).to_markdown(index=False, disable_numparse=True)
+    return pd.DataFrame(
+        {
+            "claim": judgement.claim.id,
+            "condition": place,
+            "label": ruling.condition.label,
+            "experiment": ruling.condition.measure.experiment,
+            "measure": ruling.condition.measure.name,
+            "variant": ruling.condition.measure.variant,
+            "less": ruling.condition.measure.less,
+            **(ruling.number.columns("value") if ruling.number else {}),
+            "interval_over": ruling.number.method if ruling.number else "",
+            "seeds": ruling.number.seeds if ruling.number else 0,
+            "expected": canonical_json(ruling.condition.expect.model_dump(mode="json", exclude_none=True)),
+            "verdict": ruling.verdict,
+            "reason": ruling.reason,
+        }
+        for judgement in judgements
+        for place, ruling in enumerate(judgement.rulings, start=1)
+    )
 
 
 _STYLE = """
@@ -95,7 +87,7 @@ th { border-bottom: 2px solid #444 }
 td.id { white-space: nowrap }
 .reproduced { color: #00664a; font-weight: 600 }
 .not-reproduced { color: #b34700; font-weight: 600 }
-.not-tested { color: #666 }
+.not-tested, .elsewhere { color: #666 }
 .small { font-size: 85%; color: #555 }
 @media (max-width: 700px) {
   thead { display: none }
@@ -108,15 +100,14 @@ td.id { white-space: nowrap }
 
 def write_html(path: Path, judgements: list[Judgement]) -> None:
     """Write a page of its own, that needs nothing but itself."""
-    verdicts = [judgement.verdict for judgement in judgements]
-    counts = {verdict: verdicts.count(verdict) for verdict in ("reproduced", "not reproduced", "not tested")}
+    counts = in_words([(judgement.verdict, judgement.rests_on) for judgement in judgements])
     head = "".join(f"<th>{name}</th>" for name in ("Claim", "Statement", "Paper", "Ours", "Verdict", "Measured on"))
     rows = "\n".join(_row(judgement) for judgement in judgements)
     page = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(CAPTION)}</title><style>{_STYLE}</style></head><body>
 <h1>Claims</h1>
-<p>{html.escape(CAPTION)} {", ".join(f"{count} {verdict}" for verdict, count in counts.items())}.</p>
+<p>{html.escape(CAPTION)} {html.escape(counts)}.</p>
 <table><thead><tr>{head}</tr></thead><tbody>
 {rows}
 </tbody></table>
@@ -130,7 +121,11 @@ def write_html(path: Path, judgements: list[Judgement]) -> None:
 def _row(judgement: Judgement) -> str:
     claim = judgement.claim
     reason = f' <span class="small">({html.escape(judgement.reason)})</span>' if judgement.reason else ""
-    verdict = f'<span class="{judgement.verdict.replace(" ", "-")}">{judgement.verdict}</span>{reason}'
+    if judgement.changed:
+        reason += f'<br><span class="small">{html.escape(judgement.changed)}</span>'
+    # No green, and no red, on what is not the paper's.
+    look = "elsewhere" if judgement.rests_on in ELSEWHERE else judgement.verdict.replace(" ", "-")
+    verdict = f'<span class="{look}">{judgement.verdict}</span>{reason}'
     seeds = f", {judgement.seeds} seed{'s' * (judgement.seeds > 1)}" if judgement.seeds else ""
     where = f"{html.escape(judgement.data)}; scale {judgement.scale}{seeds}" if judgement.data != "—" else "—"
     runs = "<br>".join(html.escape(run) for run in judgement.runs)

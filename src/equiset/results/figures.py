@@ -2,11 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
+import pandas as pd
+from matplotlib.axes import Axes
 
 # Made directly and not with pyplot, which keeps every figure that it ever made, and looks for a screen.
 from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 
 from equiset.files import atomic_path
 
@@ -15,6 +19,7 @@ from equiset.results.palette import BLACK as BLACK
 from equiset.results.palette import BLUE as BLUE
 from equiset.results.palette import GREEN as GREEN
 from equiset.results.palette import ORANGE as ORANGE
+from equiset.results.runs import Run, what_was_measured
 
 mpl.rcParams.update(
     {
@@ -48,6 +53,33 @@ class Figure:
             self.canvas.savefig(partial, format=kind, metadata=metadata)
 
 
-def name_data(canvas: Canvas, measured: str) -> None:
-    """Say at the foot of a figure what it was measured on."""
-    canvas.supxlabel(f"Measured on {measured}", fontsize=6, color="0.35", x=0.01, ha="left")
+def name_data(canvas: Canvas, runs: dict[str, list[Run]], bands: str = "") -> None:
+    """Say at the foot of a figure what it was measured on, and what its bands are if it has any."""
+    text = f"Measured on {what_was_measured(runs)}{f' {bands}' if bands else ''}"
+    canvas.supxlabel(text, fontsize=6, color="0.35", x=0.01, ha="left")
+
+
+def draw_curve(
+    axis: Axes, group: list[Run], metric: str, light: bool = False, factor: float = 100, **look: Any
+) -> None:
+    """Draw a metric by epoch: the mean over seeds, and unless it is light a band from the lowest to the highest."""
+    curves = pd.concat([run.metrics.set_index("epoch")[metric] for run in group], axis=1).dropna() * factor
+    style = {"alpha": 0.4, "linewidth": 0.9} if light else {}
+    axis.plot(curves.index, curves.mean(axis=1), marker="." if len(curves) == 1 else None, **look, **style)
+    if len(group) > 1 and not light:
+        low, high = curves.min(axis=1), curves.max(axis=1)
+        axis.fill_between(curves.index, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    axis.set_xlabel("epoch")
+    axis.xaxis.get_major_locator().set_params(integer=True)
+
+
+def seed_bands(runs: dict[str, list[Run]]) -> str:
+    """Return what bands of curves mean; empty where there are none."""
+    return "Bands span the seeds." if any(len(group) > 1 for group in runs.values()) else ""
+
+
+CURVE_KEY = (
+    Line2D([], [], color="0.3", label="validation"),
+    Line2D([], [], color="0.3", alpha=0.4, linewidth=0.9, label="training, running,\nwith dropout"),
+)
+"""How curves of validation and of training look, for a legend."""

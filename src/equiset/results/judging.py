@@ -1,38 +1,37 @@
 """Verdicts on the paper's claims: `reproduced`, `not reproduced` or `not tested`, each with its reason.
 
-`judge_all(read_claims(path), evidence)` returns one `Judgement` for each claim. Nothing here trains or predicts: it
-reads result files, and what is missing is said.
+`judge_all(read_claims(path), Measures.read(*paths))` returns one `Judgement` for each claim. Nothing is measured here:
+a claim names numbers of `measures.parquet`, and what is missing is said. `workflow/claims.yaml` states the rules.
 """
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from scipy import stats
 
 from equiset.errors import EquisetError
-from equiset.results.claims import (
-    Above,
-    AtChance,
-    Claim,
-    Complexity,
-    Condition,
-    LossByChange,
-    Measurement,
-    PaperValue,
-    Within,
-)
-from equiset.results.quantities import LEAST_ITEMS, LEAST_SEEDS, Estimate, Evidence, NotTestedError, estimate
-from equiset.results.runs import Run, kind_of_data
+from equiset.results.claims import Above, AtChance, Beside, Claim, Condition, Named, PaperValue, Within
+from equiset.results.intervals import LEAST_SEEDS
+from equiset.results.measures import Measures, Number
 
 SCALES = ("smoke", "demo", "paper")
-GENERATED = "generated sets"
 ENOUGH = 0.95
-"""A part of the paper's data of at least this share serves where a claim needs the paper's data."""
-RISING = 0.01
-"""A gain of validation accuracy near the end of training that says that it was no end."""
-LEAST_VALIDATIONS = 5
-"""With fewer points a curve does not show whether it still rises."""
+"""A part of the paper's data that is as good as the whole."""
+POINTS = 0.02
+"""A spread of accuracy up to this counts; beyond it only up to three times the paper's own."""
+TIMES = 3
+RESTS_ON = {
+    "whole": "the paper's data",
+    "part": "a part of the paper's data",
+    "": "generated sets",
+    "own": "own data",
+    "stand-in": "stand-ins",
+}
+"""Kind of data -> what a verdict rests on, the weightiest first."""
+ELSEWHERE = ("own data", "stand-ins")
+"""What reproduces nothing of the paper, whatever is found on it."""
 Verdict = Literal["reproduced", "not reproduced", "not tested"]
 
 
@@ -40,14 +39,24 @@ Verdict = Literal["reproduced", "not reproduced", "not tested"]
 class Ruling:
     """The verdict on one condition."""
 
-    label: str
-    verdict: Verdict
+    condition: Condition
+    verdict: Verdict | Literal["shown"]
     reason: str
-    expected: str
-    shown: str
-    """What was measured, for people; a dash for nothing."""
-    measured: Estimate | None = None
-    """The same as numbers, also where it does not count."""
+    number: Number | None = None
+    """What was measured, also where it does not count."""
+
+    @property
+    def shown(self) -> str:
+        """What was measured, for people; a dash for nothing."""
+        title = f"{self.condition.label}: " * bool(self.condition.label)
+        number = self.number
+        if number is None or np.isnan(number.value):
+            return f"{title}—"
+        unit = f" {number.unit}".rstrip()
+        if isinstance(self.condition.expect, PaperValue | Beside):
+            return f"{title}{number.with_spread}{unit}"
+        ends = "" if number.low == number.high or np.isnan(number.low) else f" ({number.interval})"
+        return f"{title}{number.shown}{unit}{ends}"
 
 
 @dataclass(frozen=True)
@@ -58,289 +67,276 @@ class Judgement:
     verdict: Verdict
     reason: str
     """Why it was not tested or not reproduced, or what to know about how it was; may be empty."""
-    ours: str
-    """What was measured, with its spread or 95 % interval."""
-    data: str
-    """What it was measured on."""
-    kind: str
-    """Whose data these are: `equiset.data.source.Kind`; empty for generated sets, and where nothing was measured."""
-    share: float | None
-    """The share of the paper's data."""
-    scale: str
-    seeds: int
     rulings: tuple[Ruling, ...]
+
+    @property
+    def numbers(self) -> list[Number]:
+        return [ruling.number for ruling in self.rulings if ruling.number]
 
     @property
     def verdict_with_reason(self) -> str:
         return f"{self.verdict} ({self.reason})" if self.reason else self.verdict
 
     @property
-    def runs(self) -> list[str]:
-        """Folders of the runs, and other files, that are behind the verdict."""
-        found = [str(source) for ruling in self.rulings if ruling.measured for source in ruling.measured.sources]
-        return list(dict.fromkeys(found))
+    def changed(self) -> str:
+        """What in the rules was changed after a look at results, as a sentence to follow the verdict."""
+        return f"Changed after a look at results: {self.claim.changed}" if self.claim.changed else ""
 
     @property
-    def short(self) -> dict[str, str]:
-        """The short form: id, statement, the paper's value, ours, verdict."""
-        return {
-            "Claim": self.claim.id,
-            "Statement": self.claim.statement,
-            "Paper": self.claim.paper,
-            "Ours": self.ours,
-            "Verdict": self.verdict_with_reason,
-        }
+    def ours(self) -> str:
+        """What was measured, with its spread or 95 % interval."""
+        measured = any(not np.isnan(number.value) for number in self.numbers)
+        return "; ".join(ruling.shown for ruling in self.rulings) if measured else "—"
+
+    @property
+    def data(self) -> str:
+        """What it was measured on."""
+        return "; ".join(sorted({number.data for number in self.numbers})) or "—"
+
+    @property
+    def rests_on(self) -> str:
+        """What the verdict rests on, the least weighty; empty if there is none."""
+        if self.verdict == "not tested":
+            return ""
+        return max(map(_rests_on, self.numbers), key=list(RESTS_ON.values()).index)
+
+    @property
+    def scale(self) -> str:
+        return min((number.scale for number in self.numbers), key=SCALES.index, default="—")
+
+    @property
+    def seeds(self) -> int:
+        return max((number.seeds for number in self.numbers), default=0)
+
+    @property
+    def runs(self) -> list[str]:
+        """Folders of the runs, and other files, that are behind the verdict."""
+        return list(dict.fromkeys(run for number in self.numbers for run in number.runs.split(";")))
 
 
-def judge_all(claims: list[Claim], evidence: Evidence) -> list[Judgement]:
+def judge_all(claims: list[Claim], measures: Measures) -> list[Judgement]:
     """Judge every claim."""
-    return [judge(claim, evidence) for claim in claims]
+    return [judge(claim, measures) for claim in claims]
 
 
-def judge(claim: Claim, evidence: Evidence) -> Judgement:
+def judge(claim: Claim, measures: Measures) -> Judgement:
     """Judge a claim: reproduced if all its conditions hold, not reproduced if one fails, else not tested."""
-    runs = [run for name in _experiments(claim) for group in evidence.runs.get(name, {}).values() for run in group]
-    barrier = _barrier(claim, evidence, runs)
-    rulings = tuple(_rule(condition, claim, evidence, barrier) for condition in claim.judged_by)
-    seeds = max((ruling.measured.seeds for ruling in rulings if ruling.measured), default=0)
-    sources = {source for ruling in rulings if ruling.measured for source in ruling.measured.sources}
-    remarks = _remarks(evidence, runs, seeds) + _still_rising([run for run in runs if run.folder in sources])
-    verdict, reason = _combine(rulings, remarks)
-    generated = claim.needs.dataset is None and any(ruling.measured for ruling in rulings)
-    kind, share = kind_of_data(runs) if runs else ("", None)
-    return Judgement(
-        claim,
-        verdict,
-        reason,
-        ours="; ".join(ruling.shown for ruling in rulings) if any(ruling.measured for ruling in rulings) else "—",
-        data=GENERATED if generated else "; ".join(sorted({run.info["sets"]["data"] for run in runs})) or "—",
-        kind=kind,
-        share=share,
-        scale=_scale(evidence, runs),
-        seeds=seeds,
-        rulings=rulings,
-    )
+    rulings = tuple(_worst(_rule(condition, claim, measures)) for condition in claim.judged_by)
+    judgement = Judgement(claim, "not tested", "", rulings)
+    verdict, reason = _combine([ruling for ruling in rulings if ruling.verdict != "shown"], _remarks(judgement))
+    return replace(judgement, verdict=verdict, reason=reason)
 
 
-def _experiments(claim: Claim) -> set[str]:
-    """Return the experiments that a claim is judged by."""
-    names = set()
-    for condition in claim.judged_by:
-        match condition.measure:
-            case LossByChange() | Complexity():
-                names.add("point_clouds")
-            case Measurement():
-                pass
-            case measure:
-                names.add(measure.experiment)
-    return names
+def _worst(rulings: Iterator[Ruling]) -> Ruling:
+    """Return the ruling that decides, where a condition is about several numbers: of equal ones that of the largest."""
+    order = ("shown", "reproduced", "not tested", "not reproduced")
+    return max(rulings, key=lambda one: (order.index(one.verdict), one.number.value if one.number else 0.0))
 
 
-def _scale(evidence: Evidence, runs: list[Run]) -> str:
-    """Return the smallest scale of the runs."""
-    return min((run.info["spec"]["scale"] for run in runs), key=SCALES.index, default=evidence.scale)
+def _rule(condition: Condition, claim: Claim, measures: Measures) -> Iterator[Ruling]:
+    """Rule on every number that a condition names."""
+    named = condition.measure
+    known = measures.of(named.experiment)
+    found = [
+        number
+        for number in known.parts(named.variant, named.name, named.part, named.less)
+        if (named.lowest is None or number.at >= named.lowest) and (named.highest is None or number.at <= named.highest)
+    ]
+    beside = isinstance(condition.expect, Beside)
+    if not found:
+        yield Ruling(condition, "shown" if beside else "not tested", _missing(named, known))
+    for number in found:
+        if beside:
+            yield Ruling(condition, "shown", "", number)
+            continue
+        ruling = Ruling(condition, "not tested", number.doubt, number)
+        barrier = "" if np.isnan(number.value) else _barrier(claim, condition, number, known)
+        if barrier:
+            ruling = replace(ruling, reason=barrier)
+        elif not np.isnan(number.value):
+            if condition.control:  # it is about what was learnt so far, not about an end
+                number = replace(number, doubt="", unfinished="")
+            ruling = Ruling(condition, *decide(condition.expect, number), number)
+            if condition.control and ruling.verdict == "not reproduced":
+                ruling = replace(ruling, verdict="not tested")
+        yield ruling
 
 
-def _barrier(claim: Claim, evidence: Evidence, runs: list[Run]) -> str:
-    """Say what about data and scale forbids to judge a claim; empty if nothing does."""
-    if claim.needs.dataset and not runs:
-        return "experiment not run"
-    if claim.needs.data == "paper" and runs and kind_of_data(runs)[1] < ENOUGH:
-        return _other_data(runs)
-    scale = _scale(evidence, runs)
-    return f"scale {scale}" if SCALES.index(scale) < SCALES.index(claim.needs.scale) else ""
+def _missing(named: Named, known: Measures) -> str:
+    variants = {number.variant for number in known.numbers}
+    if not variants:
+        return "experiment not run" if named.variant else "not measured"
+    for variant in filter(None, (named.variant, named.less)):
+        if variant not in variants:
+            return f"variant {variant} not run"
+    names = {number.measure for number in known.numbers}
+    if named.name not in names:
+        return f"{named.name.replace('_', ' ')} not measured"
+    return f"{named.name.replace('_', ' ')} of {named.variant or named.experiment} not measured"
 
 
-def _other_data(runs: list[Run]) -> str:
-    """Say in what data differ from the paper's; empty if in nothing."""
-    kind, share = kind_of_data(runs)
-    return {"whole": "", "part": f"{100 * share:.1f} % of the paper's data"}.get(kind, f"{kind} data")
+def _barrier(claim: Claim, condition: Condition, number: Number, known: Measures) -> str:
+    """Say what about data, scale, sizes or settings forbids to judge a claim by a number; empty if nothing does."""
+    needs = claim.needs
+    if needs.data == "paper" and number.kind not in ("whole", "part"):
+        return f"{number.kind} data"
+    if SCALES.index(number.scale) < SCALES.index(needs.scale):
+        return f"scale {number.scale}"
+    both = [number, *(known.parts(number.less, number.measure, "")[:1] if number.less else ())]
+    for one in both:
+        if different := _different(json.loads(one.sets), needs.sets, "{} {}, not {}"):
+            return different
+        stated = needs.settings | (condition.settings if one is number else {})
+        if different := _different(json.loads(one.settings), stated, "{} {}, the paper has {}"):
+            return different if one is number else f"{one.variant}: {different}"
+    return _unlike(claim, known)
 
 
-def _rule(condition: Condition, claim: Claim, evidence: Evidence, barrier: str) -> Ruling:
-    title = f"{condition.label}: " * bool(condition.label)
-    ruling = Ruling(condition.label, "not tested", barrier, _expected(condition), shown=f"{title}—")
-    try:
-        measured = estimate(condition.measure, evidence)
-    except NotTestedError as error:
-        return replace(ruling, reason=barrier or str(error))
-    ruling = replace(ruling, measured=measured, shown=title + _show(measured, condition))
-    if barrier:
-        return ruling
-    if difference := _other_sizes(claim, condition, evidence):
-        return replace(ruling, reason=difference)
-    verdict, reason = decide(condition.expect, measured)
-    if verdict == "not reproduced" and (short := _too_short(measured, evidence)):
-        return replace(ruling, reason=short)
-    return replace(ruling, verdict=verdict, reason=reason)
-
-
-def _too_short(measured: Estimate, evidence: Evidence) -> str:
-    """Say which runs were validated too seldom to tell whether they had ended: they decide against no claim."""
-    runs = [run for variants in evidence.runs.values() for group in variants.values() for run in group]
-    short = {
-        run.variant: int(run.metrics["epoch"].max())
-        for run in runs
-        if run.folder in measured.sources
-        and "validation_accuracy" in run.metrics
-        and run.metrics["validation_accuracy"].count() < LEAST_VALIDATIONS
-    }
-    return "; ".join(f"only {epochs} epochs of {variant}" for variant, epochs in short.items())
-
-
-def _other_sizes(claim: Claim, condition: Condition, evidence: Evidence) -> str:
-    """Say in which sizes of its sets a run differs from what the claim needs."""
-    variants = [getattr(condition.measure, key, None) for key in ("variant", "less")]
-    groups = [evidence.runs[name].get(variant, []) for name in _experiments(claim) for variant in variants]
-    for run in (run for group in groups for run in group):
-        for key, wanted in claim.needs.sets.items():
-            if (found := run.info["sets"].get(key)) != wanted:
-                return f"{key} {found}, not {wanted}"
+def _different(found: dict[str, Any], wanted: dict[str, Any], words: str) -> str:
+    for key, value in wanted.items():
+        if (has := _setting(found, key)) != value:
+            return words.format(key, has, value)
     return ""
 
 
-def decide(expected: PaperValue | Above | Within | AtChance, measured: Estimate) -> tuple[Verdict, str]:
-    """Return the verdict on what was measured, and its reason."""
-    match expected:
-        case PaperValue():
-            return _meets(expected, measured)
-        case AtChance():
-            return _is_at_chance(expected, measured)
-    if measured.items is not None and measured.items < LEAST_ITEMS:
-        return "not tested", f"only {measured.items} test items"
-    low, high = measured.low, measured.high
+def _setting(settings: dict[str, Any], key: str) -> Any:
+    """Return the setting that a key with dots names; None if there is none."""
+    for part in key.split("."):
+        settings = settings.get(part) if isinstance(settings, dict) else None  # type: ignore[assignment]
+    return settings
+
+
+def _unlike(claim: Claim, known: Measures) -> str:
+    """Say in which setting the variants of a claim differ that should be alike in it."""
+    decide = [one.measure for one in claim.judged_by if not isinstance(one.expect, Beside)]
+    names = {name for measure in decide for name in (measure.variant, measure.less) if name}
+    variants = {number.variant: json.loads(number.settings) for number in known.numbers if number.variant in names}
+    for key in claim.needs.alike:
+        values = {name: _setting(settings, key) for name, settings in variants.items()}
+        if len(set(map(str, values.values()))) > 1:
+            return f"{key} differs: " + ", ".join(f"{name} {value}" for name, value in sorted(values.items()))
+    return ""
+
+
+def decide(expected: PaperValue | Above | Within | AtChance, number: Number) -> tuple[Verdict, str]:
+    """Return the verdict on a number, and its reason."""
+    if isinstance(expected, AtChance):
+        return _is_at_chance(expected, number)
+    if number.doubt:
+        return "not tested", f"undecided: {number.doubt}"
+    verdict, reason = _meets(expected, number) if isinstance(expected, PaperValue) else _lies(expected, number)
+    # A bound that has been passed cannot be lost by rising.
+    passed = isinstance(expected, Above) and verdict == "reproduced" and not number.less
+    if number.unfinished and not passed:
+        return "not tested", f"undecided: {number.unfinished}"
+    return verdict, reason
+
+
+def _meets(expected: PaperValue, number: Number) -> tuple[Verdict, str]:
+    most = max(POINTS if number.percent else 0.0, TIMES * expected.spread)
+    unit = " points" if number.percent else ""
+    if number.spread > most:
+        return "not tested", f"undecided: a spread of {number.write(number.spread)}{unit}, above {number.write(most)}"
+    off = number.value - expected.value
+    combined = float(np.hypot(expected.spread, number.spread))
+    # Not by less than a rounding error of the sum.
+    if abs(off) <= combined * (1 + 1e-9) + 1e-12:
+        return "reproduced", ""
+    better = (expected.better == "higher" and off > 0) or (expected.better == "lower" and off < 0)
+    if better and not expected.baseline:
+        return "reproduced", "better than the paper"
+    by = f"off by {number.write(off, sign=True)}{unit}, combined spread {number.write(combined)}"
+    return "not reproduced", f"better than in the paper, {by}" if better else by
+
+
+def _lies(expected: Above | Within, number: Number) -> tuple[Verdict, str]:
+    low, high = number.low, number.high
     if isinstance(expected, Above):
-        if low > expected.bound:
+        bound = _chance(number) if expected.bound == "chance" else expected.bound
+        if low > bound:
             return "reproduced", ""
-        if high < expected.bound + expected.matters:
-            return "not reproduced", f"expected {_expected_above(expected, measured)}"
-        return "not tested", f"undecided: the interval holds {_number(expected.bound, measured)}"
+        if high < bound + expected.matters:
+            return "not reproduced", f"expected above {number.write(bound)}"
+        return "not tested", f"undecided: the interval holds {number.write(bound)}"
     lowest = -np.inf if expected.low is None else expected.low
     if lowest <= low and high <= expected.high:
         return "reproduced", ""
     if high < lowest or low > expected.high:
-        return "not reproduced", f"expected {_expected_within(expected, measured)}"
+        ends = f"at most {number.write(expected.high)}"
+        if expected.low is not None:
+            ends = f"{number.write(expected.low)} to {number.write(expected.high)}"
+        return "not reproduced", f"expected {ends}"
     end = lowest if low < lowest else expected.high
-    return "not tested", f"undecided: the interval holds {_number(end, measured)}"
+    return "not tested", f"undecided: the interval holds {number.write(end)}"
 
 
-def _meets(expected: PaperValue, measured: Estimate) -> tuple[Verdict, str]:
-    off = measured.value - expected.value
-    combined = float(np.hypot(expected.spread, measured.spread))
-    # Not by less than a rounding error of the sum.
-    if abs(off) <= combined * (1 + 1e-9) + 1e-12:
-        return "reproduced", ""
-    if (expected.better == "higher" and off > 0) or (expected.better == "lower" and off < 0):
-        return "reproduced", "better than the paper"
-    unit = " points" if measured.percent else ""
-    by = f"off by {_number(off, measured, sign=True)}{unit}"
-    return "not reproduced", f"{by}, combined spread {_number(combined, measured)}"
-
-
-def _is_at_chance(expected: AtChance, measured: Estimate) -> tuple[Verdict, str]:
-    low, high = chance_interval(expected, measured)
-    if not low <= measured.chance <= high:
-        return "not reproduced", f"chance is {_number(measured.chance, measured)} %"
-    if high - low > expected.width:
-        return "not tested", f"only {measured.answers:,} answers"
+def _is_at_chance(expected: AtChance, number: Number) -> tuple[Verdict, str]:
+    if not number.low <= _chance(number) <= number.high:
+        return "not reproduced", f"chance is {number.write(number.chance)} %"
+    if number.high - number.low > expected.width:
+        return "not tested", f"only {number.answers:,} answers"
     return "reproduced", ""
 
 
-def chance_interval(expected: AtChance, measured: Estimate) -> tuple[float, float]:
-    """Return the exact (Clopper and Pearson) interval of a share of right answers."""
-    if measured.right is None or measured.chance is None:
-        raise EquisetError("the claims file compares a metric with chance that is no share of right answers")
-    found = stats.binomtest(measured.right, measured.answers).proportion_ci(expected.confidence, "exact")
-    return float(found.low), float(found.high)
+def _chance(number: Number) -> float:
+    if np.isnan(number.chance):
+        raise EquisetError(f"the claims file compares {number.measure} with chance, and it has no chance level")
+    return number.chance
 
 
-def _combine(rulings: tuple[Ruling, ...], remarks: list[str]) -> tuple[Verdict, str]:
+def _combine(rulings: list[Ruling], remarks: list[str]) -> tuple[Verdict, str]:
+    def labelled(ruling: Ruling) -> str:
+        return f"{ruling.condition.label}: {ruling.reason}" if len(rulings) > 1 else ruling.reason
+
     failed = [ruling for ruling in rulings if ruling.verdict == "not reproduced"]
-    if failed:
-        return "not reproduced", "; ".join([_labelled(failed[0], rulings), *remarks])
     untested = [ruling for ruling in rulings if ruling.verdict == "not tested"]
+    controls = [ruling for ruling in untested if ruling.condition.control]
+    if failed and not controls:
+        held = [one.condition.label for one in rulings if one.verdict == "reproduced" and not one.condition.control]
+        as_well = [f"as in the paper: {', '.join(held)}"] if held else []
+        return "not reproduced", "; ".join([labelled(failed[0]), *as_well, *remarks])
     if untested:
-        same = len({ruling.reason for ruling in rulings}) == 1
-        return "not tested", untested[0].reason if same else _labelled(untested[0], rulings)
+        if untested == rulings and len({ruling.reason for ruling in rulings}) == 1:
+            return "not tested", untested[0].reason
+        return "not tested", labelled((controls or untested)[0])
     return "reproduced", "; ".join(dict.fromkeys([*(ruling.reason for ruling in rulings if ruling.reason), *remarks]))
 
 
-def _labelled(ruling: Ruling, rulings: tuple[Ruling, ...]) -> str:
-    return f"{ruling.label}: {ruling.reason}" if len(rulings) > 1 else ruling.reason
+def _rests_on(number: Number) -> str:
+    return RESTS_ON["whole" if number.kind == "part" and number.share >= ENOUGH else number.kind]
 
 
-def _remarks(evidence: Evidence, runs: list[Run], seeds: int) -> list[str]:
+def _remarks(judgement: Judgement) -> list[str]:
     """Return what a reader must know about a verdict: other data, a smaller scale, few seeds."""
     remarks = []
-    if runs and (other := _other_data(runs)):
-        remarks.append(other)
-    if runs and (scale := _scale(evidence, runs)) != "paper":
-        remarks.append(f"scale {scale}")
-    if 0 < seeds < LEAST_SEEDS:
-        remarks.append("one seed" if seeds == 1 else f"{seeds} seeds")
-    return remarks
+    for number in judgement.numbers:
+        if number.kind == "part":
+            remarks.append(f"on {100 * number.share:.1f} % of the paper's data")
+        elif number.kind in ("own", "stand-in"):
+            remarks.append(f"{number.kind} data")
+    if any(number.kind for number in judgement.numbers) and judgement.scale != "paper":
+        remarks.append(f"scale {judgement.scale}")
+    if 0 < judgement.seeds < LEAST_SEEDS and any(number.kind for number in judgement.numbers):
+        remarks.append("one seed" if judgement.seeds == 1 else f"{judgement.seeds} seeds")
+    return list(dict.fromkeys(remarks))
 
 
-def _still_rising(runs: list[Run]) -> list[str]:
-    """Say which runs ended while their validation accuracy still rose: longer ones might judge otherwise.
-
-    Of the last two fifths of the validations, the later half must be more than a point above the earlier.
-    """
-    rising = {}
-    for run in runs:
-        if "validation_accuracy" not in run.metrics:
-            continue
-        curve = run.metrics["validation_accuracy"].dropna().to_numpy()
-        fifth = len(curve) // 5
-        if fifth and curve[-fifth:].mean() - curve[-2 * fifth : -fifth].mean() > RISING:
-            rising[run.variant] = int(run.metrics["epoch"].max())
-    if not rising:
-        return []
-    return [f"still rising after {max(rising.values())} epochs: {', '.join(rising)}"]
+def headline(rows: list[tuple[str, str]]) -> dict[str, dict[str, int]]:
+    """Count verdicts by what they rest on: pairs of both -> what they rest on -> verdict -> how many."""
+    found: dict[str, dict[str, int]] = {}
+    for base in RESTS_ON.values():
+        verdicts = [verdict for verdict, rests_on in rows if rests_on == base]
+        counts = {verdict: verdicts.count(verdict) for verdict in ("reproduced", "not reproduced")}
+        if any(counts.values()):
+            found[base] = counts
+    return found
 
 
-def _number(value: float, measured: Estimate, sign: bool = False) -> str:
-    if measured.percent:
-        return f"{100 * value:{'+' if sign else ''}.1f}".replace("-", "−")
-    return f"{value:{'+' if sign else ''}.3g}".replace("-", "−")
-
-
-def _unit(measured: Estimate, condition: Condition) -> str:
-    if not measured.percent:
-        return ""
-    return " %" if condition.measure.kind == "metric" else " points"
-
-
-def _show(measured: Estimate, condition: Condition) -> str:
-    unit, expected = _unit(measured, condition), condition.expect
-    value = _number(measured.value, measured)
-    if isinstance(expected, PaperValue):
-        spread = _number(measured.spread, measured) if measured.percent else f"{measured.spread:.2g}"
-        return f"{value} ± {spread}{unit}"
-    low, high = chance_interval(expected, measured) if isinstance(expected, AtChance) else (measured.low, measured.high)
-    if low == high:
-        return f"{value}{unit}"
-    return f"{value}{unit} ({_number(low, measured)} to {_number(high, measured)})"
-
-
-def _expected(condition: Condition) -> str:
-    """Return what a condition expects, in the units of the result files."""
-    match condition.expect:
-        case PaperValue() as paper:
-            better = "" if paper.better == "neither" else f", or {paper.better}"
-            return f"{paper.value:g} ± {paper.spread:g}{better}"
-        case Above() as above:
-            return f"above {above.bound:g}"
-        case Within() as within:
-            return f"at most {within.high:g}" if within.low is None else f"from {within.low:g} to {within.high:g}"
-        case AtChance():
-            return "chance"
-
-
-def _expected_above(expected: Above, measured: Estimate) -> str:
-    return f"above {_number(expected.bound, measured)}"
-
-
-def _expected_within(expected: Within, measured: Estimate) -> str:
-    high = _number(expected.high, measured)
-    return f"at most {high}" if expected.low is None else f"{_number(expected.low, measured)} to {high}"
+def in_words(rows: list[tuple[str, str]]) -> str:
+    """Return the counts as a sentence."""
+    parts = [
+        f"on {base}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+        for base, counts in headline(rows).items()
+    ]
+    untested = sum(verdict == "not tested" for verdict, _ in rows)
+    return "; ".join([*parts, f"{untested} not tested"])

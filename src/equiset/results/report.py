@@ -11,6 +11,7 @@ import jinja2
 
 from equiset.errors import EquisetError
 from equiset.files import read_json
+from equiset.results.judging import ELSEWHERE, headline
 from equiset.results.runs import DATA, WARNINGS, Run
 from equiset.results.tables import ShownTable
 
@@ -60,6 +61,7 @@ def collect(folder: Path, chapters: list[Chapter]) -> dict[str, Any]:
         "scale": folder.name,
         "claims": claims,
         "verdicts": count_verdicts(claims),
+        "headline": headline([(claim["word"], claim["rests_on"]) for claim in claims]),
         "chapters": described,
         "time": {
             "table": ShownTable.read(folder / "time" / "time_by_rule.md"),
@@ -80,7 +82,7 @@ def read_claims(path: Path) -> list[dict[str, Any]]:
             raise EquisetError(
                 f"{path}: claim {claim['claim']} has the verdict {claim['verdict']!r}, not one of {list(VERDICTS)}"
             )
-        look, sign = VERDICTS[word]
+        look, sign = ("open", "○") if claim["rests_on"] in ELSEWHERE else VERDICTS[word]
         claim |= {"look": look, "sign": sign, "word": word}
         # What several conditions found stands line by line; runs are linked from the page, which lies in their scale.
         lines = claim["ours"].split("; ")

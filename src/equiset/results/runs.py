@@ -1,6 +1,6 @@
 """What tables and figures are made of: the files of the runs, read on demand."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ class Run:
     """One trained network."""
 
     folder: Path
+    analyses: dict[str, Path] = field(default_factory=dict)
+    """Parquet files of what else was measured on the networks of its experiment, by name."""
 
     @cached_property
     def info(self) -> dict[str, Any]:
@@ -31,6 +33,13 @@ class Run:
     def predictions(self) -> pd.DataFrame:
         return read_parquet(self.folder / "predictions.parquet")
 
+    def analysis(self, name: str) -> pd.DataFrame | None:
+        """Return the rows of an analysis that are of this run; None if it was not made."""
+        if name not in self.analyses:
+            return None
+        table = read_parquet(self.analyses[name])
+        return table[(table["variant"] == self.variant) & (table["seed"] == self.seed)]
+
     @property
     def variant(self) -> str:
         return self.info["spec"]["variant"]
@@ -44,28 +53,13 @@ class Run:
         return self.info["spec"]["settings"]
 
 
-@dataclass(frozen=True)
-class Material:
-    """All that an experiment's tables, figures and analyses may read."""
-
-    folders: list[Path]
-    """Folders of the runs, in the order of the config."""
-    store: Path
-    """The prepared data."""
-    analyses: dict[str, Path]
-    """Parquet files of the analyses, by name."""
-
-    @cached_property
-    def runs(self) -> dict[str, list[Run]]:
-        """The runs of each variant, one per seed, in the order of the config."""
-        runs: dict[str, list[Run]] = {}
-        for folder in self.folders:
-            run = Run(folder)
-            runs.setdefault(run.variant, []).append(run)
-        return runs
-
-    def analysis(self, name: str) -> pd.DataFrame:
-        return read_parquet(self.analyses[name])
+def by_variant(folders: list[Path], analyses: dict[str, Path] | None = None) -> dict[str, list[Run]]:
+    """Return the runs of each variant, one per seed, in the order of the folders."""
+    runs: dict[str, list[Run]] = {}
+    for folder in folders:
+        run = Run(folder, analyses or {})
+        runs.setdefault(run.variant, []).append(run)
+    return runs
 
 
 DATA = {

@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from equiset.files import atomic_path
+from equiset.results.runs import Run
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,14 @@ def _escape(text: object) -> str:
     return "".join(_LATEX.get(sign, sign) for sign in _typeset(text))
 
 
-def percent(values: list[float]) -> str:
-    """Return the mean in percent, with the standard deviation over seeds if there are several."""
-    values = 100 * np.asarray(values)
-    return f"{values.mean():.1f}" if len(values) == 1 else f"{values.mean():.1f} ± {values.std(ddof=1):.1f}"
-
-
-def spread(values: list[float]) -> float:
-    """Return the standard deviation over seeds; NaN for a single one."""
-    return float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
+def about(group: list[Run]) -> dict[str, object]:
+    """Return what the CSV file of every table says of the runs behind a row."""
+    info = group[0].info
+    return {
+        "parameters": info["parameters"],
+        "epochs": group[0].settings["training"]["epochs"],
+        "seeds": len(group),
+        "data_kind": info["sets"]["kind"],
+        "data_share": info["sets"]["share"],
+        "scale": info["spec"]["scale"],
+    }

@@ -10,7 +10,7 @@ from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.files import check_folder
 from equiset.parquet import write_parquet
 from equiset.process import keep_freed_memory, run_stage
-from equiset.results.runs import Material
+from equiset.results.material import Material
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> None:
     torch.set_num_threads(arguments.threads)
     analyse = experiment_module(arguments.experiment, "analyses").ANALYSES[arguments.item]
     check_folder(arguments.store, "store.json")
-    table = analyse(Material(arguments.runs, arguments.store, {}), json.loads(arguments.settings))
+    table = analyse(Material(arguments.runs, arguments.store), json.loads(arguments.settings))
     write_parquet(arguments.output, table)
 
 

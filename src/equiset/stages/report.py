@@ -1,6 +1,7 @@
 """Write the page of all results at one scale, and the captions of Snakemake's own report."""
 
 import argparse
+import json
 from pathlib import Path
 
 from equiset.experiments import EXPERIMENTS, experiment_module
@@ -15,15 +16,18 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--template", required=True, type=Path, help="Jinja template of the page")
     parser.add_argument("--page", required=True, type=Path, help="HTML file")
     parser.add_argument("--captions", required=True, type=Path, help="reStructuredText file")
+    parser.add_argument(
+        "--figures", default="{}", type=json.loads, help="JSON: the figures of each experiment; else all"
+    )
     arguments = parser.parse_args(argv)
-    content = collect(arguments.results, [chapter_of(name) for name in EXPERIMENTS])
+    content = collect(arguments.results, [chapter_of(name, arguments.figures.get(name)) for name in EXPERIMENTS])
     with atomic_path(arguments.captions) as partial:
         partial.write_text(write_captions(content))
     with atomic_path(arguments.page) as partial:
         partial.write_text(write_page(arguments.template, content))
 
 
-def chapter_of(experiment: str) -> Chapter:
+def chapter_of(experiment: str, figures: list[str] | None = None) -> Chapter:
     settings = experiment_module(experiment, "settings").ExperimentSettings
     about = experiment_module(experiment, "about")
     return Chapter(
@@ -35,7 +39,7 @@ def chapter_of(experiment: str) -> Chapter:
         about.READING,
         about.CAPTIONS,
         settings.tables,
-        settings.figures,
+        settings.figures if figures is None else tuple(figures),
     )
 
 

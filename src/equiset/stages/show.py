@@ -1,11 +1,15 @@
-"""Write one table or figure of an experiment, from the files that its runs left."""
+"""Write one table or figure of an experiment, from the numbers that were measured and the files that its runs left."""
 
 import argparse
+import json
 from pathlib import Path
 
 from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.process import run_stage
-from equiset.results.runs import Material
+from equiset.results.claims import read_claims
+from equiset.results.material import Material
+from equiset.results.measures import Measures
+from equiset.roles import Role
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -15,9 +19,19 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--runs", required=True, nargs="+", type=Path, help="folders of the runs, in table order")
     parser.add_argument("--store", required=True, type=Path, help="folder that the stage `prepare` wrote")
     parser.add_argument("--analyses", nargs="*", default=[], type=Path, help="files that the stage `analyse` wrote")
+    parser.add_argument("--measures", required=True, type=Path, help="file that the stage `measure_runs` wrote")
+    parser.add_argument("--claims", required=True, type=Path, help="the claims file, with the paper's values")
+    parser.add_argument("--roles", default="{}", help="JSON: what each variant is in tables and figures")
     parser.add_argument("--output", required=True, nargs="+", type=Path, help="files; the suffix decides the format")
     arguments = parser.parse_args(argv)
-    material = Material(arguments.runs, arguments.store, {path.stem: path for path in arguments.analyses})
+    material = Material(
+        arguments.runs,
+        arguments.store,
+        {path.stem: path for path in arguments.analyses},
+        Measures.read(arguments.measures),
+        {claim.id: claim for claim in read_claims(arguments.claims)},
+        {name: Role.model_validate(role) for name, role in json.loads(arguments.roles).items()},
+    )
     shown = experiment_module(arguments.experiment, "results").SHOWN[arguments.item](material)
     for path in arguments.output:
         shown.write(path)

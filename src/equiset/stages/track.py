@@ -12,6 +12,7 @@ from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.files import write_json
 from equiset.masking import VARIABLE, keep_secrets_of, scrub, with_secrets, without_secrets
 from equiset.process import run_stage
+from equiset.results.measures import Measures
 from equiset.results.notes import experiment_note
 from equiset.results.runs import Run
 from equiset.tracking import Unreachable, open_experiment, open_store
@@ -28,6 +29,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--scale", help="scale of the runs")
     parser.add_argument("--runs", nargs="+", type=Path, default=[], help="folders of the runs")
     parser.add_argument("--shown", nargs="+", type=Path, default=[], help="tables and figures")
+    parser.add_argument("--measures", type=Path, help="file that the stage `measure_runs` wrote")
     parser.add_argument("--output", type=Path, help="JSON file that says which runs were sent")
     arguments = parser.parse_args(argv)
 
@@ -45,7 +47,8 @@ def main(argv: list[str] | None = None) -> None:
                 tracker.describe(experiment_note(about.QUESTION, about.PAPER))
             for folder in arguments.runs:
                 sent[str(folder)] = tracker.send_run(Run(folder))
-            tracker.send_shown(arguments.shown, arguments.scale)
+            measures = Measures.read(arguments.measures) if arguments.measures else Measures([])
+            tracker.send_shown(arguments.shown, arguments.scale, measures)
     except Unreachable as error:
         fault = scrub(f"cannot reach {uri}: {error}", uri)
         log.warning("%s\nThe results are complete. Send them later: make track", fault)

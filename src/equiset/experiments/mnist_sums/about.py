@@ -13,7 +13,7 @@ READING = (
 CAPTIONS = {
     "accuracy": "Accuracy of every model, beside what the paper's text says.",
     "figure1": "The paper's figure 1: validation accuracy by epoch for sets of three and of six digits, with training "
-    "accuracy in lighter lines. A band spans the seeds.",
+    "accuracy, as it runs and with dropout, in lighter lines.",
     "dropout": "Model I on six digits under growing dropout: its curves, and how far its answers stray from the mean "
     "label. The narrower the outline, the more the network answers with values near the mean.",
 }

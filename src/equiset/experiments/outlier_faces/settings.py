@@ -73,6 +73,7 @@ class OutlierFaces(Experiment):
     dataset: ClassVar[str] = "celeba"
     tables: ClassVar[tuple[str, ...]] = ("accuracy", "pairs", "several")
     figures: ClassVar[tuple[str, ...]] = ("figure4", "figure6", "curves", "calibration")
+    private: ClassVar[tuple[str, ...]] = ("figure4", "figure6")
 
     sets: dict[Name, FaceSets]
     variants: dict[Name, FaceVariant]

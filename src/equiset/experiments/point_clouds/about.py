@@ -5,7 +5,7 @@ CLAIMS = "P"
 QUESTION = "Which of 40 kinds of object is this, given some points of its surface as a set?"
 READING = (
     "Rows of table 1 differ in the number of particles and in the layers before the pooling. The number after ± is the "
-    "spread over draws of test particles, as in the paper; how much a new training changes it has a column of its own. "
+    "spread over draws of test particles, as in the paper, and over trainings; each has a column of its own. "
     "Quoted rows are other people's results on ModelNet40 and were not measured here.",
     "Ablations are compared with the network of table 1 that they change. At smaller scales, networks are narrower and "
     "clouds thinner than the names of the variants say; the table has the sizes that were used.",
@@ -17,5 +17,5 @@ CAPTIONS = {
     "figure3": "The paper's figure 3: clouds that single units of the first and of the second layer prefer, each from "
     "two sides. Only units that became active are shown.",
     "robustness": "What trained networks make of test clouds with other numbers of particles, turned about the "
-    "vertical axis, or scaled. A band spans the seeds.",
+    "vertical axis, or scaled, with 95 % intervals.",
 }

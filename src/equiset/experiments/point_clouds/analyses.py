@@ -14,7 +14,8 @@ from equiset.experiments.point_clouds.settings import Activations, CloudVariant,
 from equiset.experiments.point_clouds.task import Clouds
 from equiset.nn import SetLayer
 from equiset.parquet import read_parquet
-from equiset.results.runs import Material, Run
+from equiset.results.material import Material
+from equiset.results.runs import Run
 from equiset.training import choose_device, fix_seeds, load_weights
 
 _UNITS_AT_ONCE = 64
@@ -28,9 +29,9 @@ def load(run: Run, device: torch.device) -> CloudNet:
 
 
 def robustness(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
-    """Accuracy on test meshes by number of particles, rotation about z and scale, for one draw of particles.
+    """Answers on test meshes by number of particles, rotation about z and scale, for one draw of particles.
 
-    Columns: variant, seed, changed (`particles`, `rotation_degrees` or `scale`), value, accuracy.
+    Columns: variant, seed, changed (`particles`, `rotation_degrees` or `scale`), value, right (for each mesh).
     """
     options = Robustness.model_validate(settings)
     table = read_parquet(material.store / "meshes.parquet", columns=["split", "label"])
@@ -45,9 +46,9 @@ def robustness(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
             model, clouds = load(run, device), Clouds(material.store, device)
             for changed, value, particles, angle, scale in _conditions(options, run.info["sets"]["particles"]):
                 model.transformation.fixed = (float(np.radians(angle)), scale)
-                correct = _correct(model, clouds, meshes, labels, particles, run.seed)
-                rows.append((variant, run.seed, changed, value, correct / len(meshes)))
-    return pd.DataFrame(rows, columns=["variant", "seed", "changed", "value", "accuracy"])
+                right = _right(model, clouds, meshes, labels, particles, run.seed)
+                rows.append((variant, run.seed, changed, float(value), right))
+    return pd.DataFrame(rows, columns=["variant", "seed", "changed", "value", "right"])
 
 
 def _conditions(options: Robustness, trained: int) -> Iterator[tuple[str, float, int, float, float]]:
@@ -60,15 +61,17 @@ def _conditions(options: Robustness, trained: int) -> Iterator[tuple[str, float,
 
 
 @torch.no_grad()
-def _correct(model: CloudNet, clouds: Clouds, meshes: np.ndarray, labels: Tensor, particles: int, seed: int) -> int:
+def _right(
+    model: CloudNet, clouds: Clouds, meshes: np.ndarray, labels: Tensor, particles: int, seed: int
+) -> np.ndarray:
     batches = clouds.fixed_draw(meshes, particles, seed, 1)
-    return sum(int((model(drawn).argmax(1).cpu() == labels[rows]).sum()) for rows, drawn in batches)
+    return torch.cat([model(drawn).argmax(1).cpu() == labels[rows] for rows, drawn in batches]).numpy()
 
 
 def activations(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
     """Clouds that maximise single units of the first two layers.
 
-    Columns: objective, layer, unit, activation, activated, cloud (x, y, z of all particles, normalised).
+    Columns: variant, seed, objective, layer, unit, activation, activated, cloud (x, y, z of all particles, normalised).
     """
     options = Activations.model_validate(settings)
     run = next(iter(material.runs.values()))[0]
@@ -83,8 +86,9 @@ def activations(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
             clouds, reached = maximise(model.norm, layers[:depth], some, options, objective)
             for unit, activation, cloud in zip(some.tolist(), reached.tolist(), clouds.cpu().numpy(), strict=True):
                 active = activation >= options.activated
-                rows.append((objective, depth, unit, activation, active, cloud.ravel()))
-    return pd.DataFrame(rows, columns=["objective", "layer", "unit", "activation", "activated", "cloud"])
+                rows.append((run.variant, run.seed, objective, depth, unit, activation, active, cloud.ravel()))
+    names = ["variant", "seed", "objective", "layer", "unit", "activation", "activated", "cloud"]
+    return pd.DataFrame(rows, columns=names)
 
 
 def maximise(

@@ -1,7 +1,7 @@
 """Tables and figures of the point clouds."""
 
-from collections.abc import Sequence
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,18 +11,11 @@ from equiset.data.pool import Pool
 from equiset.files import read_json
 from equiset.parquet import read_parquet
 from equiset.results.figures import Canvas, Figure, name_data
+from equiset.results.material import Material
 from equiset.results.palette import MODELS, shade
-from equiset.results.runs import Material, Run, what_was_measured
-from equiset.results.tables import Table, spread
+from equiset.results.runs import what_was_measured
+from equiset.results.tables import Table, about
 
-# Table 1: what the paper reports for its own models, in its order.
-PAPER = {
-    "set-5000": ("set layer + transformation", "5000 × 3", 90, 0.3),
-    "set-1000": ("set layer", "1000 × 3", 87, 1),
-    "pooling-1000": ("set pooling only", "1000 × 3", 83, 1),
-    "set-100": ("set layer", "100 × 3", 82, 2),
-    "graph-1000": ("k-NN graph convolution", "1000 × (3 + 8)", 58, 2),
-}
 # What others reported: model, size of an instance, representation, accuracy in percent, where it is quoted.
 QUOTED = (
     ("3DShapeNets", "30^3", "voxels", "77", "the paper"),
@@ -37,162 +30,93 @@ QUOTED = (
     ("Set Transformer, ISAB + pooling", "5000 × 3", "point cloud", "90.40 ± 1.73", "Lee et al. 2019"),
     ("DGCNN", "1024 × 3", "graph of a point cloud", "92.9", "Wang et al. 2019"),
 )
-CHANGES = {
-    "set-1000-sum": ("sum form, eq. 2", "within 5 points"),
-    "set-1000-mean": ("mean form", "within 5 points"),
-    "set-1000-max": ("maximum form, eq. 4", "within 5 points"),
-    "set-1000-narrow": ("fewer channels", "within 5 points"),
-    "set-1000-dropout": ("dropout on the set layers", "worse"),
-    "set-1000-official": ("recipe of the authors' code", "—"),
-    "set-5000-official": ("recipe of the authors' code", "—"),
-    "set-5000-full-turns": ("turned by any angle", "—"),
-}
-# The set layers have one colour, the more particles the darker.
-COLOURS = {name: shade(MODELS["set-layer"], share) for name, share in (("set-5000", 0.5), ("set-100", -0.4))}
-COLOURS |= {"set-1000": MODELS["set-layer"], "pooling-1000": MODELS["set-pooling"], "graph-1000": MODELS["graph"]}
 MAXIMISED = {"max": "largest activation of a particle", "mean": "mean activation (outermost 2 % not drawn)"}
 # Classes that a reader recognises in a small picture, best first.
 SHOW = ("airplane", "chair", "guitar", "lamp", "toilet", "person", "car", "bottle")
 
 
-def accuracies(run: Run, twins: bool = True) -> list[float]:
-    """Return the accuracy on all test meshes for each draw of their particles.
-
-    Without `twins`, on those that are not also in training.
-    """
-    table = run.predictions if twins else run.predictions[~run.predictions["twin_in_training"]]
-    return (table["predicted"] == table["label"]).groupby(table["draw"]).mean().tolist()
-
-
-def _measured(group: list[Run]) -> dict[str, float]:
-    draws = [accuracies(run) for run in group]
-    without_twins = [value for run in group for value in accuracies(run, twins=False)]
-    return {
-        "accuracy_mean": float(np.mean(draws)),
-        "accuracy_mean_without_twins": float(np.mean(without_twins)) if without_twins else float("nan"),
-        "accuracy_sd_over_draws": float(np.mean([spread(values) for values in draws])),
-        "accuracy_sd_over_seeds": spread([float(np.mean(values)) for values in draws]),
-        "train_accuracy_last": float(np.mean([run.metrics["train_accuracy"].iloc[-1] for run in group])),
-        "parameters": group[0].info["parameters"],
-        "epochs": group[0].settings["training"]["epochs"],
-        "seeds": len(group),
-        "test_meshes": group[0].info["sets"]["meshes"]["test"],
-        "test_twins": group[0].info["sets"]["twins"]["test_meshes"],
-        "draws": group[0].info["sets"]["draws"],
-        "data_kind": group[0].info["sets"]["kind"],
-        "data_share": group[0].info["sets"]["share"],
-        "scale": group[0].info["spec"]["scale"],
+def _row(material: Material, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what both tables say of a variant: plain, and as people read it."""
+    group, found = material.runs[name], material.measures(name, "test_accuracy")
+    without_twins = material.measures.get(name, "test_accuracy_without_twins")
+    train = material.measures(name, "train_accuracy")
+    sets, settings = group[0].info["sets"], group[0].settings
+    numbers = {"variant": name, "particles": sets["particles"], "form": settings["form"], "width": settings["width"]}
+    numbers |= about(group) | found.columns() | {"sd_over_draws": found.draw_sd, "sd_over_seeds": found.seed_sd}
+    numbers |= without_twins.columns() if without_twins else {}
+    numbers |= {"test_twins": sets["twins"]["test_meshes"], "running_train_accuracy": train.value}
+    numbers |= {"test_meshes": sets["meshes"]["test"], "draws": sets["draws"], "paper": material.paper(name)}
+    shown = {
+        "Accuracy (%)": found.with_spread,
+        "95 % interval": found.interval,
+        "Over draws (±)": found.write(found.draw_sd),
+        "Over seeds (±)": found.write(found.seed_sd),
+        **({"Without twins (%)": without_twins.with_spread} if without_twins else {}),
+        "Training (%)": train.shown,
+        "Parameters": f"{numbers['parameters']:,}",
+        "Epochs": str(numbers["epochs"]),
     }
+    return numbers, shown
 
 
-def _plus_minus(mean: float, sd: float) -> str:
-    return f"{100 * mean:.1f}" + ("" if np.isnan(sd) else f" ± {100 * sd:.1f}")
+def _table(material: Material, rows: list[tuple[dict, dict]], caption: str, note: str) -> Table:
+    first = next(iter(material.runs.values()))[0].info["sets"]
+    twins = first["twins"]
+    skipped = read_json(material.store / "store.json")["skipped"] if (material.store / "store.json").exists() else []
+    names = ", ".join(entry["file"] for entry in skipped[:5]) + (", ..." if len(skipped) > 5 else "")
+    return Table(
+        pd.DataFrame([row for row, _ in rows if row]),
+        pd.DataFrame([row for _, row in rows]).fillna("—"),
+        caption,
+        (
+            f"Accuracy: last epoch, all {first['meshes']['test']} test meshes. ±: the standard deviation over draws of "
+            "test particles, as in the paper, and over seeds, with fewer than three over the last epochs of training; "
+            f"each by itself in the next columns. Twins: {twins['test_meshes']} test meshes that have exactly the "
+            f"triangles of a training mesh ({twins['across_split']} groups; {twins['across_classes']} in two classes). "
+            f"Training: the running value of the last epoch, with dropout. {note}Meshes left out because they cannot "
+            f"be used: {first['skipped']}{f' ({names})' if skipped else ''}.",
+            f"Measured on {what_was_measured(material.runs)}",
+        ),
+    )
 
 
 def table1(material: Material) -> Table:
     """The paper's Table 1, with our accuracy beside the paper's."""
-    runs = {name: material.runs[name] for name in PAPER if name in material.runs}
-    numbers, shown = [], []
-    for name, group in runs.items():
-        model, paper_size, paper, paper_sd = PAPER[name]
-        measured, settings = _measured(group), group[0].settings
-        particles = group[0].info["sets"]["particles"]
-        size = f"{particles} × (3 + {settings['neighbours']})" if settings["model"] == "graph" else f"{particles} × 3"
-        numbers.append({"variant": name, "particles": particles, **measured, "paper_percent": paper})
-        numbers[-1]["paper_sd_percent"] = paper_sd
-        shown.append(
-            {
-                "Model": model,
-                "Instance size": size,
-                "Representation": "directed graph" if settings["model"] == "graph" else "point cloud",
-                "Accuracy (%)": _plus_minus(measured["accuracy_mean"], measured["accuracy_sd_over_draws"]),
-                "Over seeds (±)": _points(measured["accuracy_sd_over_seeds"]),
-                "Without twins (%)": _points(measured["accuracy_mean_without_twins"]),
-                "Paper (%)": f"{paper} ± {paper_sd:g} ({paper_size})",
-                "Parameters": f"{measured['parameters']:,}",
-                "Epochs": str(measured["epochs"]),
-            }
-        )
+    rows = []
+    for name, group in material.main().items():
+        numbers, shown = _row(material, name)
+        settings, particles = group[0].settings, numbers["particles"]
+        graph = settings["model"] == "graph"
+        head = {
+            "Model": material.role(name).title or name,
+            "Instance size": f"{particles} × (3 + {settings['neighbours']})" if graph else f"{particles} × 3",
+            "Representation": "directed graph" if graph else "point cloud",
+        }
+        rows.append((numbers, {**head, "Paper": material.paper(name), **shown}))
     for model, size, representation, accuracy, source in QUOTED:
-        row = {"Model": f"{model} (quoted)", "Instance size": size, "Representation": representation}
-        row |= dict.fromkeys(("Accuracy (%)", "Over seeds (±)", "Without twins (%)", "Parameters", "Epochs"), "—")
-        shown.append({**row, "Paper (%)": f"{accuracy} ({source})"})
-    test = _facts(material, "test")
-    return Table(
-        pd.DataFrame(numbers),
-        pd.DataFrame(shown, columns=list(shown[0])),
-        f"Classification of point clouds, {test['classes']} classes: accuracy on the test meshes.",
-        (
-            f"Accuracy: last epoch, all {test['meshes']} test meshes; ± is the standard deviation over draws of "
-            "test particles, as in the paper. Over seeds: the same over trainings. Quoted: reported by others on "
-            "ModelNet40, not measured here. " + _left_out(material) + _twins(material),
-            f"Measured on {what_was_measured(material.runs)}",
-        ),
-    )
-
-
-def _points(share: float) -> str:
-    return "—" if np.isnan(share) else f"{100 * share:.1f}"
-
-
-def _facts(material: Material, split: str) -> dict[str, int]:
-    sets = next(iter(material.runs.values()))[0].info["sets"]
-    return {"classes": sets["classes"], "meshes": sets["meshes"][split]}
-
-
-def _left_out(material: Material) -> str:
-    """Say how many meshes could not be used."""
-    skipped = read_json(material.store / "store.json")["skipped"]
-    names = ", ".join(entry["file"] for entry in skipped[:5]) + (", ..." if len(skipped) > 5 else "")
-    return f"Meshes left out because they cannot be used: {len(skipped)}{f' ({names})' if skipped else ''}."
-
-
-def _twins(material: Material) -> str:
-    """Say how many test meshes are also in training."""
-    twins = read_json(material.store / "store.json")["twins"]
-    return (
-        f" Twins: {twins['test_meshes']} of the test meshes have exactly the triangles of a training mesh "
-        f"({twins['across_split']} groups; {twins['across_classes']} groups are in two classes)."
-    )
+        head = {"Model": f"{model} (quoted)", "Instance size": size, "Representation": representation}
+        rows.append(({}, {**head, "Paper": f"{accuracy} % ({source})"}))
+    classes = next(iter(material.runs.values()))[0].info["sets"]["classes"]
+    caption = f"Classification of point clouds, {classes} classes: accuracy on the test meshes."
+    return _table(material, rows, caption, "Quoted: reported by others on ModelNet40, not measured here. ")
 
 
 def ablations(material: Material) -> Table:
     """Changes to the models of Table 1, and what they do to accuracy."""
-    numbers, shown = [], []
-    for name, group in material.runs.items():
-        # Of Table 1, only the networks that are changed here, and the one that everything is compared with.
-        if name in PAPER and name != "set-1000" and not any(other.startswith(f"{name}-") for other in material.runs):
-            continue
-        base = next((base for base in ("set-1000", "set-5000") if name.startswith(base)), None)
-        reference = material.runs.get(base)
-        measured, settings = _measured(group), group[0].settings
-        change = measured["accuracy_mean"] - _measured(reference)["accuracy_mean"] if reference else float("nan")
-        text, expected = CHANGES.get(name, ("as in Table 1" if name == base else name, "—"))
-        numbers.append({"variant": name, "form": settings["form"], "width": settings["width"], **measured})
-        numbers[-1]["change"] = change
-        shown.append(
-            {
-                "Variant": f"{group[0].info['sets']['particles']} particles, {text}",
-                "Channels": settings["width"],
-                "Accuracy (%)": _plus_minus(measured["accuracy_mean"], measured["accuracy_sd_over_draws"]),
-                "Over seeds (±)": _points(measured["accuracy_sd_over_seeds"]),
-                "Change (points)": "—" if name == base or np.isnan(change) else f"{100 * change:+.1f}",
-                "Paper": expected,
-                "Training (%)": f"{100 * measured['train_accuracy_last']:.1f}",
-                "Parameters": f"{measured['parameters']:,}",
-            }
-        )
-    columns = ["Variant", "Channels", "Accuracy (%)", "Over seeds (±)", "Change (points)", "Paper", "Training (%)"]
-    return Table(
-        pd.DataFrame(numbers),
-        pd.DataFrame(shown, columns=[*columns, "Parameters"]),
-        "Ablations of the set layers for point clouds (appendix B.3).",
-        (
-            "Change: against the same network as in Table 1. Training: last epoch, with dropout acting. "
-            + _left_out(material),
-            f"Measured on {what_was_measured(material.runs)}",
-        ),
-    )
+    changed = {name: material.role(name).changes for name in material.main(changes=True)}
+    bases = set(changed.values()) or set(list(material.runs)[:1])
+    rows = []
+    for name in (name for name in material.runs if name in changed or name in bases):
+        numbers, shown = _row(material, name)
+        change = material.measures.get(name, "test_accuracy", less=changed.get(name, ""))
+        change = change if name in changed else None
+        numbers |= change.columns("change") if change else {}
+        title = material.role(name).title or name if name in changed else "as in Table 1"
+        head = {"Variant": f"{numbers['particles']} particles, {title}", "Channels": numbers["width"]}
+        head["Change (points)"] = f"{change.write(change.value, sign=True)} ({change.interval})" if change else "—"
+        rows.append((numbers, {**head, "Paper": material.paper(name) if name in changed else "—", **shown}))
+    note = "Change: against the same network as in Table 1, with its 95 % interval. "
+    return _table(material, rows, "Ablations of the set layers for point clouds (appendix B.3).", note)
 
 
 def _panel(canvas: Canvas, left: float, top: float, side: float, limit: float) -> Axes:
@@ -292,22 +216,31 @@ def figure3(material: Material) -> Figure:
     return Figure(canvas)
 
 
+def _colours(material: Material) -> dict[str, str]:
+    """Return the colours of the networks of Table 1: the set layers have one, the more particles the darker."""
+    runs = material.main()
+    colours = {name: MODELS[group[0].settings["model"]] for name, group in runs.items()}
+    layers = [name for name, group in runs.items() if group[0].settings["model"] == "set-layer"]
+    layers.sort(key=lambda name: runs[name][0].info["sets"]["particles"])
+    shares = np.linspace(-0.4, 0.5, len(layers)) if len(layers) > 1 else [0]
+    return colours | {name: shade(colours[name], share) for name, share in zip(layers, shares, strict=True)}
+
+
 def robustness(material: Material) -> Figure:
     """Accuracy of trained networks by number of test particles, rotation about z, and scale."""
-    table = material.analysis("robustness")
     titles = {"particles": "test particles", "rotation_degrees": "rotation about z (degrees)", "scale": "scale"}
     canvas = Canvas(figsize=(6.8, 2.6), layout="constrained")
     axes = canvas.subplots(1, 3, sharey=True)
-    variants: Sequence[str] = [name for name in PAPER if name in set(table["variant"])]
-    for axis, (changed, title) in zip(axes, titles.items(), strict=True):
-        for name in variants:
-            part = table[(table["variant"] == name) & (table["changed"] == changed)]
-            curve = 100 * part.groupby("value")["accuracy"].agg(["mean", "min", "max"])
-            particles = material.runs[name][0].info["sets"]["particles"]
-            label = f"{PAPER[name][0]}, trained with {particles}"
-            axis.plot(curve.index, curve["mean"], color=COLOURS[name], marker=".", label=label)
-            axis.fill_between(curve.index, curve["min"], curve["max"], color=COLOURS[name], alpha=0.15, linewidth=0)
-        axis.set(xlabel=title, ylim=(0, 100))
+    drawn = {}
+    for (name, colour), (axis, part) in product(_colours(material).items(), zip(axes, titles, strict=True)):
+        if numbers := material.measures.parts(name, "changed_accuracy", part):
+            drawn[name] = material.runs[name]
+            curve = 100 * np.array([(one.value, one.low, one.high) for one in numbers])
+            values = [one.at for one in numbers]
+            label = f"{material.role(name).title}, trained with {drawn[name][0].info['sets']['particles']}"
+            axis.plot(values, curve[:, 0], color=colour, marker=".", label=label)
+            axis.fill_between(values, curve[:, 1], curve[:, 2], color=colour, alpha=0.15, linewidth=0)
+        axis.set(xlabel=titles[part], ylim=(0, 100))
     axes[0].set_xscale("log")
     axes[0].xaxis.set_major_formatter("{x:g}")
     axes[0].xaxis.set_minor_formatter("")
@@ -317,7 +250,7 @@ def robustness(material: Material) -> Figure:
     axes[2].minorticks_off()
     axes[0].set_ylabel("test accuracy (%)")
     canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=6.5)
-    name_data(canvas, what_was_measured({name: material.runs[name] for name in variants}))
+    name_data(canvas, drawn or material.runs, "Bands: 95 % intervals.")
     return Figure(canvas)
 
 

@@ -7,8 +7,8 @@ READING = (
     "Scatter is the mean of |z − z_spec| / (1 + z_spec) over galaxies of test clusters whose redshift a spectrum "
     "tells; smaller is better. The catalogue's own estimate is the redshift of the host cluster, and no network sees "
     "it. The perceptron sees one galaxy at a time, the set layers see the cluster.",
-    "Intervals in brackets come from drawing clusters anew, since the galaxies of one cluster err together. The "
-    "difference from the catalogue is taken draw by draw: where its interval spares zero, it is more than chance.",
+    "Intervals are over clusters, since the galaxies of one cluster err together. The difference from the catalogue is "
+    "taken galaxy by galaxy: where its interval spares zero, it is more than chance.",
 )
 CAPTIONS = {
     "scatter": "Scatter of every estimate, beside the paper's, with the measures that astronomers use.",

@@ -7,99 +7,70 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from equiset.experiments.redshift.measures import EDGES, KINDS, OUTLIER, galaxies
 from equiset.parquet import read_parquet
 from equiset.results.figures import Canvas, Figure, name_data
+from equiset.results.material import Material
 from equiset.results.palette import BLACK, GREY
 from equiset.results.palette import MODELS as COLOURS
-from equiset.results.redshift_measures import NAMES, OUTLIER, RESAMPLES, interval, measure, relative_error, resample
-from equiset.results.runs import Material, Run, what_was_measured
-from equiset.results.tables import Table, spread
+from equiset.results.runs import Run, what_was_measured
+from equiset.results.tables import Table, about
 
 MODELS = {"set": "set layers", "mlp": "perceptron"}
 FORMS = {"max-norm": "eq. 5", "max": "eq. 4"}
 FEATURES = {"columns": "table columns", "footnote": "footnote"}
 CATALOGUE = "catalogue"
-# Section 5.
-PAPER = {"set": "0.023", "mlp": "0.026", CATALOGUE: "0.025"}
-EDGES = (0, 0.1, 0.2, 0.3, 0.4, 0.5, np.inf)
+CATALOGUE_CLAIM = "R2"  # it is no variant, whose role would say it
 
 
-def estimates(runs: dict[str, list[Run]]) -> pd.DataFrame:
-    """Return one row for each seed and test galaxy: seed, cluster, z_spec, and one column for each estimate."""
-    keys = ["seed", "row", "cluster", "z_spec"]
-    parts = [
-        pd.concat([run.predictions.query("split == 'test'").assign(seed=run.seed) for run in group])
-        .set_index(keys)
-        .rename(columns={"z": variant, "z_catalogue": CATALOGUE})[[variant, CATALOGUE]]
-        for variant, group in runs.items()
-    ]
-    table = parts[0].join([part.drop(columns=CATALOGUE) for part in parts[1:]], how="outer")
-    if table.isna().any(axis=None):
-        raise ValueError("the runs were not evaluated on the same galaxies")
-    columns = [*runs, CATALOGUE]
-    return table[columns].sort_index().reset_index()
-
-
-def _errors(table: pd.DataFrame, names: list[str]) -> dict[str, np.ndarray]:
-    z_spec = table["z_spec"].to_numpy(np.float64)
-    return {name: relative_error(z_spec, table[name].to_numpy(np.float64)) for name in names}
+def _estimates(material: Material) -> dict[str, str]:
+    """Return all estimates by their variants, and how names of their measures begin; the catalogue's comes last."""
+    return dict.fromkeys(material.runs, "") | {CATALOGUE: "catalogue_"}
 
 
 def scatter(material: Material) -> Table:
     """Every estimate beside the paper's, with intervals over clusters."""
     runs = material.runs
-    table = estimates(runs)
-    names = [*runs, CATALOGUE]
-    errors = _errors(table, names)
-    drawn = resample(errors, table["cluster"].to_numpy())
+    first = next(iter(runs))
     numbers, shown = [], []
-    for name in names:
-        found = measure(errors[name])
-        seeds = [np.abs(errors[name][table["seed"] == seed]).mean() for seed in table["seed"].unique()]
-        difference = drawn[name]["scatter"] - drawn[CATALOGUE]["scatter"]
+    for name, prefix in _estimates(material).items():
+        variant = first if prefix else name
+        found = {key: material.measures(variant, prefix + key) for key in KINDS}
+        less = None if prefix else material.measures(variant, "scatter_less_catalogue")
+        paper = material.says(CATALOGUE_CLAIM) if prefix else material.paper(name)
         row = {"variant": name, **_about(runs.get(name))}
-        row |= {f"{key}{end}": value for key in NAMES for end, value in _with_ends(found[key], drawn[name][key])}
-        row |= {
-            "scatter_sd_over_seeds": spread(seeds),
-            "scatter_minus_catalogue": found["scatter"] - measure(errors[CATALOGUE])["scatter"],
-            "scatter_minus_catalogue_low": interval(difference)[0],
-            "scatter_minus_catalogue_high": interval(difference)[1],
-            "test_galaxies": len(table),
-            "test_clusters": table["cluster"].nunique(),
-            "data_kind": _first(runs).info["sets"]["kind"],
-            "data_share": _first(runs).info["sets"]["share"],
-            "scale": _first(runs).info["spec"]["scale"],
-            "paper_scatter": PAPER.get(name, ""),
-        }
-        numbers.append(row)
+        row |= {key: value for kind in KINDS for key, value in found[kind].columns(kind).items()}
+        row |= less.columns("scatter_minus_catalogue") if less else {}
+        row |= {"scatter_sd_over_seeds": found["scatter"].seed_sd}
+        row |= {"test_galaxies": found["scatter"].answers, "test_clusters": found["scatter"].items}
+        numbers.append(row | {"paper": paper})
         shown.append(
             {
                 "Estimate": _title(name, runs).removesuffix(", table columns"),
-                "Features": FEATURES[row["features"]] if row["features"] else "—",
-                "Parameters": f"{row['parameters']:,}" if row["parameters"] else "—",
-                "Scatter": _with_interval(found["scatter"], drawn[name]["scatter"]),
-                "Paper": PAPER.get(name, "—"),
-                "Less catalogue": "—"
-                if name == CATALOGUE
-                else _with_interval(row["scatter_minus_catalogue"], difference),
-                "Bias": f"{found['bias']:+.4f}",
-                "NMAD": f"{found['nmad']:.4f}",
-                "Outliers (%)": f"{100 * found['outliers']:.1f}",
-                "Epochs": row["epochs"] or "—",
-                "Seeds": row["seeds"] or "—",
+                "Features": FEATURES[row["features"]] if not prefix else "—",
+                "Parameters": f"{row['parameters']:,}" if not prefix else "—",
+                "Scatter": found["scatter"].with_spread,
+                "95 % interval": found["scatter"].interval,
+                "Paper": paper,
+                "Less catalogue": f"{less.shown} ({less.interval})" if less else "—",
+                "Bias": found["bias"].write(found["bias"].value, sign=True),
+                "NMAD": found["nmad"].shown,
+                "Outliers (%)": found["outliers"].shown,
+                "Epochs": "—" if prefix else row["epochs"],
+                "Seeds": "—" if prefix else row["seeds"],
             }
         )
-    sets = _first(runs).info["sets"]
+    sets, whole = runs[first][0].info["sets"], material.measures(first, "catalogue_scatter")
     return Table(
         pd.DataFrame(numbers),
         pd.DataFrame(shown),
         "Redshifts of galaxies in test clusters.",
         (
-            f"Scatter: mean |z − z_spec| / (1 + z_spec) over {len(table):,} galaxies with a spectrum in "
-            f"{table['cluster'].nunique():,} test clusters (all seeds), after the last epoch. In brackets: 95 % "
-            f"intervals from {RESAMPLES} draws of clusters. Less catalogue: the difference from the catalogue's own "
-            f"estimate, the Z_LAMBDA of the host cluster. NMAD: normalised median absolute deviation. Outliers: off by "
-            f"more than {OUTLIER:g} (1 + z_spec).",
+            f"Scatter: mean |z − z_spec| / (1 + z_spec) over {whole.answers:,} galaxies with a spectrum in "
+            f"{whole.items:,} test clusters (all seeds), after the last epoch. ± and intervals are over clusters, "
+            "whose galaxies err together, and over seeds, with fewer than three over the last epochs of training. Less "
+            "catalogue: the difference from the catalogue's own estimate, the Z_LAMBDA of the host cluster. NMAD: "
+            f"normalised median absolute deviation. Outliers: off by more than {OUTLIER:g} (1 + z_spec).",
             f"{sets['removed_members']:,} members of training clusters are galaxies that are in test clusters as well; "
             f"they were removed from the {_members_before_removal(sets):,} for training (seed {sets['seed']})."
             + _about_holdout(sets),
@@ -111,25 +82,26 @@ def scatter(material: Material) -> Table:
 def redshift_bins(material: Material) -> Table:
     """The same measures by spectroscopic redshift."""
     runs = material.runs
-    table = estimates(runs)
-    names = [*runs, CATALOGUE]
+    first = next(iter(runs))
     numbers, shown = [], []
     for low, high in pairwise(EDGES):
-        part = table[(table["z_spec"] >= low) & (table["z_spec"] < high)]
-        if part.empty:
-            continue
-        title = f"{low:g}–{high:g}" if np.isfinite(high) else f"> {low:g}"
-        line = {"z_spec": title, "Galaxies": f"{len(part):,}"}
-        errors = _errors(part, names)
-        drawn = resample(errors, part["cluster"].to_numpy())
-        for name in names:
-            found = measure(errors[name])
-            row = {"variant": name, "z_spec_from": low, "z_spec_to": high, "galaxies": len(part)}
-            numbers.append(
-                row | {f"{key}{end}": value for key in NAMES for end, value in _with_ends(found[key], drawn[name][key])}
-            )
-            line[_title(name, runs)] = f"{found['scatter']:.4f} ({found['bias']:+.3f})"
-        shown.append(line)
+        line = {"z_spec": f"{low:g}–{high:g}" if np.isfinite(high) else f"> {low:g}"}
+        for name, prefix in _estimates(material).items():
+            parts = {
+                kind: number
+                for kind in KINDS
+                for number in material.measures.parts(first if prefix else name, prefix + kind, "z_spec")
+                if number.at == low
+            }
+            if not parts:
+                break
+            row = {"variant": name, "z_spec_from": low, "z_spec_to": high, "galaxies": parts["scatter"].answers}
+            numbers.append(row | {key: one for kind in KINDS for key, one in parts[kind].columns(kind).items()})
+            line["Galaxies"] = f"{row['galaxies']:,}"
+            bias = parts["bias"]
+            line[_title(name, runs)] = f"{parts['scatter'].shown} ({bias.write(bias.value, sign=True)})"
+        else:
+            shown.append(line)
     return Table(
         pd.DataFrame(numbers),
         pd.DataFrame(shown),
@@ -155,22 +127,14 @@ def _about_holdout(sets: dict[str, Any]) -> str:
     )
 
 
-def _first(runs: dict[str, list[Run]]) -> Run:
-    return next(iter(runs.values()))[0]
-
-
 def _about(group: list[Run] | None) -> dict[str, object]:
     """Return what the table says of a variant; nothing of it applies to the catalogue."""
-    keys = ("model", "form", "features", "dropout", "target")
     if group is None:
-        return dict.fromkeys((*keys, "epochs", "parameters", "seeds"))
+        return {}
     settings = group[0].settings
-    return {key: settings[key] for key in keys} | {
-        "form": settings["form"] if settings["model"] == "set" else None,
-        "epochs": settings["training"]["epochs"],
-        "parameters": group[0].info["parameters"],
-        "seeds": len(group),
-    }
+    keys = ("model", "form", "features", "dropout", "target")
+    form = settings["form"] if settings["model"] == "set" else None
+    return {key: settings[key] for key in keys} | {"form": form} | about(group)
 
 
 def _title(name: str, runs: dict[str, list[Run]]) -> str:
@@ -183,16 +147,6 @@ def _title(name: str, runs: dict[str, list[Run]]) -> str:
     return title + (", table columns" if settings["features"] == "columns" else "")
 
 
-def _with_ends(value: float, draws: np.ndarray) -> list[tuple[str, float]]:
-    low, high = interval(draws)
-    return [("", value), ("_low", low), ("_high", high)]
-
-
-def _with_interval(value: float, draws: np.ndarray) -> str:
-    low, high = interval(draws)
-    return f"{value:.4f} [{low:.4f}, {high:.4f}]"
-
-
 def figure5(material: Material) -> Figure:
     """a) cluster sizes, b) spectra per cluster, c) estimated against spectroscopic redshift."""
     runs = material.runs
@@ -201,31 +155,36 @@ def figure5(material: Material) -> Figure:
     grid = canvas.add_gridspec(2, 3, height_ratios=(3, 1), width_ratios=(1, 1, 1.35))
     _histogram(canvas.add_subplot(grid[:, 0]), clusters["MEMBERS"], 10, "a) members")
     _histogram(canvas.add_subplot(grid[:, 1]), clusters["SPECTROSCOPIC"], 2, "b) spectra")
-    table = estimates(runs)
     upper = canvas.add_subplot(grid[0, 2])
     lower = canvas.add_subplot(grid[1, 2], sharex=upper)
-    name = "set" if "set" in runs else next(iter(runs))
-    drawn = {CATALOGUE: (GREY, "catalogue"), name: (COLOURS[runs[name][0].settings["model"]], _title(name, runs))}
-    most = float(table[["z_spec", CATALOGUE, name]].max(axis=None)) * 1.05
-    for key, (colour, label) in drawn.items():
-        error = np.abs(relative_error(table["z_spec"], table[key])).mean()
+    name = next((name for name in material.main() if runs[name][0].settings["model"] == "set"), next(iter(runs)))
+    table = pd.concat([galaxies(run) for run in runs[name]])
+    drawn = {
+        "z_catalogue": (GREY, "catalogue", material.measures(name, "catalogue_scatter")),
+        "z": (COLOURS[runs[name][0].settings["model"]], _title(name, runs), material.measures(name, "scatter")),
+    }
+    z_spec, most = table["z_spec"].to_numpy(), 0.0
+    for key, (colour, label, number) in drawn.items():
+        error = table[key].to_numpy()
+        estimated = z_spec + error * (1 + z_spec)
+        most = max(most, 1.05 * float(max(z_spec.max(), estimated.max())))
         upper.plot(
-            *(table["z_spec"], table[key], "."),
+            *(z_spec, estimated, "."),
             color=colour,
             markersize=2,
             markeredgewidth=0,
             alpha=0.5,
             rasterized=True,
-            label=f"{label}: scatter {error:.3f}",
+            label=f"{label}: scatter {number.shown}",
         )
-        _bands(lower, table["z_spec"].to_numpy(), relative_error(table["z_spec"], table[key]).to_numpy(), colour)
+        _bands(lower, z_spec, error, colour)
     for axis, ends in ((upper, (0, most)), (lower, (0, 0))):
         axis.plot((0, most), ends, color=BLACK, linewidth=0.7, linestyle=":")
     upper.set(title="c) test galaxies", ylabel="estimated z", xlim=(0, most), ylim=(0, most))
     upper.tick_params(labelbottom=False)
     upper.legend(fontsize=6.5, loc="upper left", markerscale=4, handletextpad=0.2)
     lower.set(xlabel="spectroscopic z", ylabel="Δz / (1+z)")
-    name_data(canvas, what_was_measured(runs))
+    name_data(canvas, {name: runs[name]})
     return Figure(canvas)
 
 

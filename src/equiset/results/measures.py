@@ -1,0 +1,271 @@
+"""Every number once: what is measured on the runs of an experiment, with its interval, as rows of `measures.parquet`.
+
+An experiment says in its `measures.py` what is measured, by a `Measure` for each name. Tables, figures, claims, the
+report and MLflow take their numbers from the rows.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import permutations
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from equiset.errors import EquisetError
+from equiset.files import canonical_json
+from equiset.parquet import MissingFileError, read_parquet, write_parquet
+from equiset.results.intervals import LAST, Estimate, Sample, difference, estimate, movement, still_improves
+from equiset.results.runs import Run, kind_of_data
+
+
+class Part(NamedTuple):
+    """Which test items a number is of, or what was done to them: a name, and where there is one a value."""
+
+    name: str = ""
+    at: float = 0.0
+
+
+WHOLE = Part()
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is measured on every run."""
+
+    sample: Callable[[Run], Sample | dict[Part, Sample] | None]
+    """Values per test item, of all of them or by parts; None where the measure does not apply."""
+    curves: tuple[str, ...] = ()
+    """Columns of the metrics by epoch, of which the first that a run has shows whether the number still moves."""
+    unit: Literal["", "%", "points"] = ""
+    """How people read it: as it is, in percent, or, a difference of such, in points of them."""
+    chance: Callable[[Run], float] | None = None
+    """What guessing gets."""
+    compared: bool = False
+    """Whether variants that learn from the same sets are compared by it."""
+    moves: bool = True
+    """Whether the number is of the curve's kind, so that it moves as much as the curve does."""
+    trained: bool = True
+    """Whether its interval must cover other trainings."""
+    least_items: int = 100
+
+
+@dataclass(frozen=True)
+class Number(Estimate):
+    """A row of `measures.parquet`."""
+
+    experiment: str
+    variant: str
+    measure: str
+    less: str = ""
+    """The variant that was subtracted."""
+    part: str = ""
+    at: float = 0.0
+    unit: str = ""
+    chance: float = np.nan
+    unfinished: str = ""
+    """Why more epochs might give another number; empty if they would not."""
+    scale: str = ""
+    data: str = ""
+    kind: str = ""
+    """Whose data: `equiset.data.source.Kind`; empty for generated sets."""
+    share: float = np.nan
+    epochs: int = 0
+    parameters: int = 0
+    settings: str = "{}"
+    """JSON: the settings of the variant, and what its sets are."""
+    sets: str = "{}"
+    runs: str = ""
+    """Folders or files that it was read from."""
+
+    @property
+    def percent(self) -> bool:
+        return bool(self.unit)
+
+    @property
+    def shown(self) -> str:
+        """The value as people read it, without its unit."""
+        return self.write(self.value)
+
+    @property
+    def with_spread(self) -> str:
+        return self.shown if not self.spread > 0 else f"{self.shown} ± {self.write(self.spread)}"
+
+    @property
+    def interval(self) -> str:
+        if np.isnan(self.low + self.high):
+            return "—"
+        return f"{self.write(self.low)} to {self.write(self.high)}"
+
+    def write(self, value: float, sign: bool = False) -> str:
+        """Return a value in the form of this number."""
+        if np.isnan(value):
+            return "—"
+        form = f"{'+' if sign else ''}{'.1f' if self.percent else '#.3g' if value != round(value) else '.3g'}"
+        return f"{100 * value if self.percent else value:{form}}".replace("-", "−")
+
+    def columns(self, name: str = "") -> dict[str, float]:
+        """Return what a table's CSV file has of it."""
+        name = name or self.measure
+        ends = {"": self.value, "_low95": self.low, "_high95": self.high, "_spread": self.spread}
+        return {f"{name}{end}": value for end, value in ends.items()}
+
+
+class Measures:
+    """The numbers of one experiment or of several."""
+
+    def __init__(self, numbers: list[Number]):
+        self.numbers = numbers
+
+    @classmethod
+    def read(cls, *paths: Path) -> "Measures":
+        rows = [row for path in paths for row in read_parquet(path).to_dict("records")]
+        return cls([Number(**row) for row in rows])
+
+    def write(self, path: Path) -> None:
+        write_parquet(path, pd.DataFrame(map(asdict, self.numbers)))
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[str, ...], list[Number]]:
+        found: dict[tuple[str, ...], list[Number]] = {}
+        for number in self.numbers:
+            found.setdefault((number.variant, number.measure, number.less, number.part), []).append(number)
+        return found
+
+    def parts(self, variant: str, measure: str, part: str, less: str = "") -> list[Number]:
+        """Return a measure by parts, in their order; nothing if there is no such thing."""
+        return self._by_name.get((variant, measure, less, part), [])
+
+    def get(self, variant: str, measure: str, less: str = "") -> Number | None:
+        """Return a measure of a variant; None if it was not measured."""
+        found = self.parts(variant, measure, "", less)
+        return found[0] if found else None
+
+    def __call__(self, variant: str, measure: str) -> Number:
+        if (number := self.get(variant, measure)) is None:
+            raise EquisetError(
+                f"{measure} of {variant} was not measured: run snakemake again, or delete measures.parquet"
+            )
+        return number
+
+    def of(self, experiment: str) -> "Measures":
+        """Return those of one experiment."""
+        return Measures([number for number in self.numbers if number.experiment == experiment])
+
+
+def measure_runs(experiment: str, runs: dict[str, list[Run]], measures: dict[str, Measure]) -> Measures:
+    """Measure everything on the runs of each variant, and the differences of variants that learn from the same sets."""
+    numbers = []
+    for name, measure in measures.items():
+        samples = {variant: _samples(group, name, measure) for variant, group in runs.items()}
+        for variant, group in runs.items():
+            numbers += _numbers(experiment, name, measure, {variant: group}, samples[variant])
+        if not measure.compared:
+            continue
+        for one, other in permutations(runs, 2):
+            if _sets(runs[one]) == _sets(runs[other]):
+                pairs = _pairs(runs[one], runs[other], samples[one], samples[other])
+                groups = {one: runs[one], other: runs[other]}
+                numbers += _numbers(experiment, name, measure, groups, pairs)
+    return Measures(numbers)
+
+
+def _sets(group: list[Run]) -> object:
+    return group[0].settings.get("sets")
+
+
+Samples = dict[int, dict[Part, Sample]] | str
+"""By seed and part; or why there are none."""
+
+
+def _samples(group: list[Run], name: str, measure: Measure) -> Samples:
+    found = {}
+    for run in group:
+        try:
+            sample = measure.sample(run)
+        except MissingFileError as error:
+            return f"no {error.path.stem}"
+        except KeyError as error:
+            raise EquisetError(
+                f"{run.folder}: its files lack {error}, which {name} needs; another version made them. Run it again"
+            ) from None
+        if sample is not None:
+            found[run.seed] = sample if isinstance(sample, dict) else {WHOLE: sample}
+    return found
+
+
+def _pairs(one: list[Run], other: list[Run], first: Samples, second: Samples) -> Samples:
+    for samples in (first, second):
+        if isinstance(samples, str):
+            return samples
+    digests = [{run.seed: run.info["sets"].get("digest") for run in group} for group in (one, other)]
+    return {
+        seed: {WHOLE: difference(first[seed][WHOLE], second[seed][WHOLE], digests[0][seed] == digests[1][seed])}
+        for seed in first
+        if seed in second
+    }
+
+
+def _numbers(
+    experiment: str, name: str, measure: Measure, groups: dict[str, list[Run]], samples: Samples
+) -> Iterator[Number]:
+    (variant, runs), *others = groups.items()
+    facts = _facts(runs, experiment, [run for group in groups.values() for run in group])
+    facts |= {"variant": variant, "measure": name, "less": others[0][0] if others else ""}
+    facts["unit"] = "points" if measure.unit and others else measure.unit
+    if isinstance(samples, str):
+        empty = dict.fromkeys(("value", "low", "high", "spread", "seed_sd", "draw_sd"), np.nan)
+        yield Number(**empty, method="", seeds=len(runs), items=0, answers=0, doubt=samples, **facts)
+        return
+    used = {seed: [run for group in groups.values() for run in group if run.seed == seed] for seed in samples}
+    facts["chance"] = measure.chance(runs[0]) if measure.chance else np.nan
+    facts["unfinished"] = _unfinished([run for some in used.values() for run in some], measure)
+    for part in dict.fromkeys(part for found in samples.values() for part in found):
+        present = {seed: found[part] for seed, found in samples.items() if part in found}
+        movements = [_movement(used[seed], measure) for seed in present]
+        found = estimate(list(present.values()), movements, measure.trained, measure.least_items)
+        yield Number(**asdict(found), part=part.name, at=part.at, **facts)
+
+
+def _facts(runs: list[Run], experiment: str, sources: list[Run]) -> dict[str, Any]:
+    info = runs[0].info
+    kind, share = kind_of_data(sources)
+    return {
+        "experiment": experiment,
+        "scale": info["spec"]["scale"],
+        "data": "; ".join(sorted({run.info["sets"]["data"] for run in sources})),
+        "kind": kind,
+        "share": share,
+        "epochs": runs[0].settings["training"]["epochs"],
+        "parameters": info["parameters"],
+        "settings": canonical_json(runs[0].settings),
+        "sets": canonical_json(info["sets"]),
+        "runs": ";".join(str(run.folder) for run in sources),
+    }
+
+
+def _curve(run: Run, measure: Measure) -> tuple[str, np.ndarray]:
+    for name in measure.curves:
+        if name in run.metrics and run.metrics[name].notna().any():
+            return name, run.metrics[name].dropna().to_numpy()
+    return "", np.empty(0)
+
+
+def _movement(runs: list[Run], measure: Measure) -> float | None:
+    """Return how much a number moved at the end of one run, or a difference at the end of two."""
+    found = [movement(_curve(run, measure)[1]) if measure.moves else None for run in runs]
+    return None if None in found else float(np.sqrt(np.sum(np.square(found))))
+
+
+def _unfinished(runs: list[Run], measure: Measure) -> str:
+    """Say which runs ended too early: while their curve still rose, or before that could be seen."""
+    found = {}
+    for run in runs if measure.curves else []:
+        name, curve = _curve(run, measure)
+        if len(curve) < LAST:
+            found[run.variant] = f"{run.variant}: too few epochs ({run.metrics['epoch'].max()}) to see it end"
+        elif still_improves(curve, falls=not name.endswith("accuracy")):
+            found[run.variant] = f"{run.variant} still improves after {run.metrics['epoch'].max()} epochs"
+    return "; ".join(found.values())
