@@ -159,7 +159,9 @@ def test_seeds_hang_on_digests_that_never_change():
 
 
 DECLARING = [
-    name for name in PLUMBING if name.endswith((".settings", ".base", ".source")) and name != "equiset.settings"
+    name
+    for name in PLUMBING
+    if name.endswith(("settings", ".base", ".source", ".roles")) and name != "equiset.settings"
 ]
 MAY_COMPUTE = {
     # `make_sets` names the module, for what it writes with `describe`.
@@ -168,11 +170,15 @@ MAY_COMPUTE = {
         "Experiment.sets_class",
         "Experiment.variant_class",
         "Experiment.running",
+        "Experiment.drawn",
     },
+    # Which figures there are to draw, and so which jobs.
+    "equiset.experiments.mnist_sums.settings": {"ExperimentSettings.drawn"},
     "equiset.data.source": {"_is_address", "SourceSettings.space"},
 }
 # They reach jobs by the files that a job reads and writes, or by its parameters.
-CONSTANTS = {"title", "dataset", "tables", "figures", "analyses", "name", "holds", "bringing", "choosing", "preparing"}
+CONSTANTS = {"title", "dataset", "tables", "figures", "private", "analyses", "name", "holds"}
+CONSTANTS |= {"bringing", "choosing", "preparing"}
 
 
 @pytest.mark.parametrize("name", DECLARING)
@@ -213,7 +219,7 @@ def test_an_experiment_does_not_depend_on_another_nor_training_on_its_figures():
 
 
 def test_neither_training_nor_the_laws_depend_on_how_meshes_are_read():
-    for stage, more in (("train", [TASKS["point_clouds"]]), ("measure", [])):
+    for stage, more in (("train", [TASKS["point_clouds"]]), ("measure_layers", [])):
         found = modules_of(f"equiset.stages.{stage}", *more)
         assert "equiset.experiments.point_clouds.networks" in found
         assert not [name for name in found if name.startswith("equiset.data.") and name != "equiset.data.pool"]
@@ -221,7 +227,7 @@ def test_neither_training_nor_the_laws_depend_on_how_meshes_are_read():
 
 def test_every_part_of_every_experiment_exists():
     for name, package in EXPERIMENTS.items():
-        parts = ["settings", "sets", "task", "results", "about"]
+        parts = ["settings", "sets", "task", "measures", "results", "about"]
         if experiment_module(name, "settings").ExperimentSettings.analyses:
             parts.append("analyses")
         for part in parts:

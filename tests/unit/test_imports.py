@@ -48,7 +48,7 @@ except ModuleNotFoundError:
     assert done.stdout.strip() == "alone", done.stderr
 
 
-BASE = {"errors", "files", "parquet", "settings", "process", "provenance", "masking"}
+BASE = {"errors", "files", "fingerprint", "parquet", "settings", "process", "provenance", "masking"}
 """Helpers that know nothing of the project's subject."""
 TOOLKIT = {"results.intervals", "results.measures", "results.runs"}
 ALLOWED = {
