@@ -1,4 +1,4 @@
-"""Epoch times of the paper's networks on one core: python benchmarks/epochs.py [--against FOLDER] [--only VARIANT]
+"""Epoch times of the paper's networks on one core: python benchmarks/epochs.py [--against FOLDER] [--only VARIANT ...]
 
 Each network takes a few training steps, and evaluates a batch where an epoch ends with validation, at the paper's sizes
 on a small stand-in, through the training loop itself. The epoch is extrapolated from the least processor time of both;
@@ -21,6 +21,7 @@ import pandas as pd
 
 ROOT = Path(__file__).parents[1]
 MESHES = 9843  # of ModelNet40, for training
+SECONDS = 20
 # Experiment, variant, and the size of a batch where it is not that of config.yaml.
 NETWORKS: list[tuple[str, str, int | None]] = [
     *(("point_clouds", name, None) for name in ("set-100", "set-1000", "pooling-1000", "graph-1000", "set-5000")),
@@ -142,9 +143,12 @@ def measure(experiment: str, variant: str, batch: int | None, roots: dict[Path, 
     try:
         for root, data in roots.items():
             versions.append(Version(root, data, experiment, variant, batch))
-        for _ in range(1 + rounds):  # the first step of a process takes longer, and is never the least
+        done, started = 0, time.perf_counter()
+        # Short steps are taken more often. The first of a process takes longer, and is never the least.
+        while done <= rounds or (done < 20 * rounds and time.perf_counter() - started < SECONDS):
             for version in versions:
                 version.take_step()
+            done += 1
     finally:
         for version in versions:
             version.end()
@@ -176,7 +180,7 @@ def write(rows: list[dict[str, Any]], folder: Path, against: str | None) -> None
         for row in rows
     ]
     notes = (
-        f"{about()}. One thread, processor time, least of a few steps in turns; epochs are extrapolated, not run. "
+        f"{about()}. One thread, processor time, least of some steps in turns; epochs are extrapolated, not run. "
         f"Float32, first weights, clouds of the stand-in, {MESHES:,} meshes for training.",
         *([f"Before: {against}."] if against else []),
     )
@@ -185,10 +189,15 @@ def write(rows: list[dict[str, Any]], folder: Path, against: str | None) -> None
         table.write(folder / f"epochs.{kind}")
 
 
+def _place(row: dict[str, Any]) -> int:
+    """Return the place of a row in the table."""
+    return [batch in (None, row["batch"]) and name == row["variant"] for _, name, batch in NETWORKS].index(True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", type=Path, help="checkout of another version")
-    parser.add_argument("--only", help="only variants whose name contains this")
+    parser.add_argument("--only", nargs="+", help="measure these variants again; the others stay as they are")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("results/bench"))
     options = parser.parse_args()
@@ -196,17 +205,20 @@ def main() -> None:
     log = ["git", "-C", str(roots[-1]), "log", "-1", "--format=commit %h of %cs"]
     against = subprocess.run(log, capture_output=True, text=True).stdout.strip() if options.against else None
     options.output.mkdir(parents=True, exist_ok=True)
-    rows = []
+    earlier = options.output / "epochs.csv"
+    rows = pd.read_csv(earlier).to_dict("records") if options.only and earlier.exists() else []
     with tempfile.TemporaryDirectory() as name:
         data = {root: Path(name) / str(number) for number, root in enumerate(roots)}
         for folder in data.values():
             folder.mkdir()
         for experiment, variant, batch in NETWORKS:
-            if options.only and options.only not in variant:
+            if options.only and variant not in options.only:
                 continue
-            rows.append(row := measure(experiment, variant, batch, data, options.rounds))
+            row = measure(experiment, variant, batch, data, options.rounds)
             print(*(f"{value:.4g}" if isinstance(value, float) else value for value in row.values()), flush=True)
-            write(rows, options.output, against)
+            same = {key: row[key] for key in ("variant", "batch")}
+            rows = [other for other in rows if any(other[key] != value for key, value in same.items())] + [row]
+            write(sorted(rows, key=_place), options.output, against)
 
 
 if __name__ == "__main__":
