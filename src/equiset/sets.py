@@ -53,6 +53,22 @@ class Layout:
             numbers = torch.arange(self.n_sets, device=self.offsets.device)
             return numbers.repeat_interleave(self.sizes, output_size=self.n_rows)
 
+    @cached_property
+    def blocks(self) -> "tuple[Tensor, Layout] | None":
+        """Each set in blocks of 16 members, the last with fewer: the block of each row, and the blocks of each set.
+
+        None if no set has more than 16 members.
+        """
+        if max(self.host_sizes, default=0) <= 16:
+            return None
+        host = torch.cat([self.host[:1], (self.host.diff() + 15).div(16, rounding_mode="floor").cumsum(0)])
+        with torch.inference_mode(False):
+            blocks = Layout(host.to(self.offsets.device, non_blocking=True), host)
+            # With every set moved to where its blocks begin, the block is the place divided by 16.
+            moved = (blocks.offsets * 16 - self.offsets)[:-1].index_select(0, self.set_index)
+            places = torch.arange(self.n_rows, device=self.offsets.device)
+            return moved.add_(places).bitwise_right_shift_(4), blocks
+
 
 class PackedSets:
     """A batch of sets of different sizes: row `j` of set `i` is `rows[offsets[i] + j]`.

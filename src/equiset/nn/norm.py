@@ -1,5 +1,6 @@
 """Normalisation of point clouds."""
 
+import torch
 from torch import nn
 
 from equiset.nn.inputs import Sets, pack, unpack
@@ -11,7 +12,8 @@ class SetNorm(nn.Module):
 
     y = (x - 1 x_mean) / max(d, eps), where d^2 is the mean of (x - 1 x_mean)^2 over members and channels: one number
     for each set, so that a cloud keeps its proportions. A set of one member or of identical members has d = 0 and
-    becomes exactly zero; its gradient is finite, though as large as 1 / eps. Half precision is normalised in float32.
+    becomes exactly zero; its gradient is finite, though as large as 1 / eps. Half precision is normalised in float32;
+    every finite value can be normalised.
 
     Args:
         eps: the smallest standard deviation that is divided by; sets that spread less come out with less than one.
@@ -28,14 +30,22 @@ class SetNorm(nn.Module):
 
     def forward(self, sets: Sets) -> Sets:
         given, layout = unpack(sets)
+        if given.numel() == 0:
+            return sets
         values = at_least_float32(given)
+        # A set whose squares would overflow is made smaller first; y does not change. All others are multiplied by 1.
+        limits = torch.finfo(values.dtype)
+        limit = limits.max ** (1 / 3)
+        largest = set_max(values.detach().abs(), layout).amax(1, keepdim=True)
+        factor = limit / largest.clamp(min=limit)
+        values = values * spread(factor, layout)
         # Moving a set by its maxima first changes neither the result nor its gradient, and rounds better: identical
         # members become exact zeros, however far from the origin, where x - mean(x) alone would leave rounding noise.
         values = values - spread(set_max(values.detach(), layout), layout)
         centred = values - spread(set_mean(values, layout), layout)
         variance = set_mean(centred.square(), layout).mean(1, keepdim=True)
         # Clamping the variance, not its root, keeps the infinite slope of the root at zero out of the gradient.
-        scale = variance.clamp(min=self.eps**2).rsqrt()
+        scale = torch.maximum(variance, (self.eps**2 * factor.square()).clamp(min=limits.tiny)).rsqrt()
         return pack((centred * spread(scale, layout)).to(given.dtype), sets)
 
     def extra_repr(self) -> str:
