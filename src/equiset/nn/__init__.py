@@ -9,5 +9,6 @@ from equiset.nn.encoder import SetEncoder
 from equiset.nn.layer import SetLayer
 from equiset.nn.norm import SetNorm
 from equiset.nn.pool import SetPool
+from equiset.nn.sequential import SetSequential
 
-__all__ = ["SetDropout", "SetEncoder", "SetLayer", "SetNorm", "SetPool"]
+__all__ = ["SetDropout", "SetEncoder", "SetLayer", "SetNorm", "SetPool", "SetSequential"]

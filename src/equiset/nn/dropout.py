@@ -3,11 +3,11 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiset.nn.inputs import Sets, pack, unpack
+from equiset.nn.inputs import Sets, TakesSets, pack, unpack
 from equiset.nn.shares import current_share, draw, dropout
 
 
-class SetDropout(nn.Module):
+class SetDropout(nn.Module, TakesSets):
     """Dropout that drops a channel for all members of a set at once (sec. 2).
 
     While training, y = x m / (1 - p), where m holds one draw for each set and channel, 0 with probability p and else

@@ -2,12 +2,17 @@
 
 from typing import TypeVar
 
+import torch
 from torch import Tensor
 
 from equiset.sets import Layout, PackedSets
 
 # A layer gives back the representation that it was given.
 Sets = TypeVar("Sets", Tensor, PackedSets)
+
+
+class TakesSets:
+    """Marks modules that take whole sets, for `SetSequential`."""
 
 
 def unpack(
@@ -20,9 +25,13 @@ def unpack(
         channels: how many channels the layer takes; None for any number.
         trailing: whether dense values may have dimensions after the channels.
     """
+    if torch.jit.is_tracing():
+        raise RuntimeError("torch.jit.trace would keep the sizes of its example for all sets; use torch.export")
     if isinstance(sets, PackedSets):
         values, layout, width = sets.rows, sets.layout, sets.channels
     elif isinstance(sets, Tensor):
+        if sets.is_nested:
+            raise TypeError("expected a dense tensor or PackedSets, got a nested tensor; use PackedSets.from_nested")
         if sets.ndim < 3 or (sets.ndim > 3 and not trailing):
             wanted = "(batch, members, channels, ...)" if trailing else "(batch, members, channels)"
             raise ValueError(f"expected dense sets {wanted}, got a tensor of shape {tuple(sets.shape)}")

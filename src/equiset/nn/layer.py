@@ -7,14 +7,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiset.nn.inputs import Sets, pack, unpack
+from equiset.nn.inputs import Sets, TakesSets, pack, unpack
 from equiset.nn.reduce import set_max, set_mean, set_sum, spread
 
 Form = Literal["sum", "mean", "max", "mean-norm", "max-norm"]
 _ACTIVATIONS = {"tanh": nn.Tanh, "elu": nn.ELU, "relu": nn.ReLU}
 
 
-class SetLayer(nn.Module):
+class SetLayer(nn.Module, TakesSets):
     r"""A layer that commutes with every permutation of the members of a set.
 
     With x of shape (members, in) and one row of maxima (means) over the members x_max (x_mean), the forms are

@@ -3,11 +3,11 @@
 import torch
 from torch import nn
 
-from equiset.nn.inputs import Sets, pack, unpack
+from equiset.nn.inputs import Sets, TakesSets, pack, unpack
 from equiset.nn.reduce import at_least_float32, set_max, set_mean, spread
 
 
-class SetNorm(nn.Module):
+class SetNorm(nn.Module, TakesSets):
     """Each set with zero mean per channel and unit standard deviation over all its values (sec. 3.2).
 
     y = (x - 1 x_mean) / max(d, eps), where d^2 is the mean of (x - 1 x_mean)^2 over members and channels: one number

@@ -2,20 +2,22 @@
 
 from typing import Literal, get_args
 
+import torch
 from torch import Tensor, nn
 
-from equiset.nn.inputs import unpack
+from equiset.nn.inputs import TakesSets, unpack
 from equiset.nn.reduce import set_max, set_mean, set_sum
 from equiset.sets import Layout, PackedSets
 
 Pooling = Literal["sum", "mean", "max"]
 
 
-class SetPool(nn.Module):
+class SetPool(nn.Module, TakesSets):
     """The sum, mean or maximum over the members of each set, f(x) = pool_n x_n (sec. 3): invariant to their order.
 
-    The sum over an empty set is 0; its mean and its maximum do not exist and raise `ValueError`. Members that share
-    a maximum share its gradient evenly. NaN in a set gives NaN for that set and channel.
+    The sum over an empty set is 0; its mean and its maximum do not exist and raise `ValueError`. A program made by
+    torch.compile or torch.export gives NaN for them, since it cannot look at the sizes of packed sets. Members that
+    share a maximum share its gradient evenly. NaN in a set gives NaN for that set and channel.
 
     Args:
         pooling: ``"sum"``, ``"mean"`` or ``"max"``.
@@ -37,7 +39,10 @@ class SetPool(nn.Module):
         empty = _first_empty(values, layout)
         if empty is not None:
             raise ValueError(f"the {self.pooling} of an empty set is undefined, and set {empty} is empty")
-        return set_mean(values, layout) if self.pooling == "mean" else set_max(values, layout)
+        pooled = set_mean(values, layout) if self.pooling == "mean" else set_max(values, layout)
+        if layout is not None and torch.compiler.is_compiling():
+            return pooled.masked_fill((layout.sizes == 0).unsqueeze(1), torch.nan)
+        return pooled
 
     def extra_repr(self) -> str:
         return repr(self.pooling)
@@ -45,5 +50,5 @@ class SetPool(nn.Module):
 
 def _first_empty(values: Tensor, layout: Layout | None) -> int | None:
     if layout is not None:
-        return layout.first_empty
-    return 0 if len(values) > 0 and values.shape[1] == 0 else None
+        return None if torch.compiler.is_compiling() else layout.first_empty
+    return 0 if values.shape[1] == 0 and values.shape[0] > 0 else None
