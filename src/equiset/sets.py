@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 # The documentation of torch.export names this module, and there is no public one for classes that are no dataclasses.
-from torch.utils._pytree import register_pytree_node
+from torch.utils._pytree import GetAttrKey, register_pytree_node
 from torch.utils.data import default_collate
 
 
@@ -22,18 +22,37 @@ class Layout:
     Args:
         offsets: where each set begins, and the end of the last.
         host: the same in main memory; None if it is to be copied when it is needed.
-        n_rows: the end of the last set, for a compiler, which knows no values.
     """
 
-    def __init__(self, offsets: Tensor, host: Tensor | None = None, n_rows: int | None = None) -> None:
+    def __init__(self, offsets: Tensor, host: Tensor | None = None) -> None:
         self.offsets = offsets
         self._host = host
-        self._n_rows = n_rows
+        self.given_sizes: Tensor | None = None
 
     @classmethod
     def of_sizes(cls, sizes: Sequence[int], device: torch.device) -> "Layout":
         host = torch.tensor([0, *sizes]).cumsum(0)
         return cls(host.to(device, non_blocking=True), host)
+
+    @classmethod
+    def of_tensor(cls, sizes: Tensor) -> "Layout":
+        """Make a layout of sizes whose values may not be known yet, or of what a pytree holds in their place."""
+        offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]) if isinstance(sizes, Tensor) else sizes
+        layout = cls(offsets)
+        layout.given_sizes = sizes
+        return layout
+
+    def traced(self, n_rows: int) -> "Layout":
+        """Make what a layer needs while torch.compile or torch.export looks on, without the value of any offset.
+
+        Nothing that is kept with a batch is used: the program would be for this batch alone. Sizes as they were given
+        have a length of their own, where that of offsets less one would have to be more than one.
+        """
+        layout, offsets = Layout(self.offsets), self.offsets
+        layout.sizes = offsets.diff() if self.given_sizes is None else self.given_sizes
+        numbers = torch.arange(layout.n_sets, device=offsets.device)
+        layout.set_index = numbers.repeat_interleave(layout.sizes, output_size=n_rows)
+        return layout
 
     def to(self, device: torch.device, non_blocking: bool = False) -> "Layout":
         if device == self.offsets.device:
@@ -46,11 +65,11 @@ class Layout:
 
     @property
     def n_sets(self) -> int:
-        return self.offsets.shape[0] - 1
+        return self.sizes.shape[0]
 
     @cached_property
     def n_rows(self) -> int:
-        return int(self.host[-1]) if self._n_rows is None else self._n_rows
+        return int(self.host[-1])
 
     @cached_property
     def host_sizes(self) -> list[int]:
@@ -64,7 +83,7 @@ class Layout:
     @cached_property
     def sizes(self) -> Tensor:
         with torch.inference_mode(False):
-            return self.offsets.diff()
+            return self.offsets.diff() if self.given_sizes is None else self.given_sizes
 
     @cached_property
     def set_index(self) -> Tensor:
@@ -103,7 +122,7 @@ class PackedSets:
     have no values yet, and are taken as they are.
 
     Sets can be pickled, sent to other processes and saved; ``torch.load(..., weights_only=True)`` takes them once
-    `equiset.PackedSets` has been imported. They are a pytree of rows and offsets. Arithmetic is that of `rows`, by
+    `equiset.PackedSets` has been imported. They are a pytree of rows and sizes. Arithmetic is that of `rows`, by
     `map`; only ``+`` of the same sets, as residual connections need it, is there in short.
 
     Args:
@@ -273,8 +292,7 @@ class PackedSets:
     def layout(self) -> Layout:
         """What the layers need to know about the offsets, worked out once for all `with_rows`."""
         if torch.compiler.is_compiling():
-            # What was worked out belongs to this batch; a compiler would make a program for this batch alone.
-            return Layout(self._layout.offsets, n_rows=self._rows.shape[0])
+            return self._layout.traced(self._rows.shape[0])
         return self._layout
 
     @property
@@ -356,15 +374,22 @@ def _restore(rows: Tensor, host: Tensor) -> PackedSets:
 
 
 def _unflatten(leaves: Sequence[Any], _: None) -> PackedSets:
-    rows, offsets = leaves
-    if isinstance(offsets, Tensor) and offsets.ndim != 1:
+    rows, sizes = leaves
+    if isinstance(sizes, Tensor) and sizes.ndim != 1:
         raise ValueError("PackedSets cannot be the output or the mapped input of vmap: pass and return their rows")
-    return PackedSets._make(rows, Layout(offsets))
+    return PackedSets._make(rows, Layout.of_tensor(sizes))
 
 
 torch.serialization.add_safe_globals([_restore])
 register_pytree_node(
-    PackedSets, lambda sets: ([sets.rows, sets.offsets], None), _unflatten, serialized_type_name="equiset.PackedSets"
+    PackedSets,
+    lambda sets: ([sets.rows, sets.sizes], None),
+    _unflatten,
+    serialized_type_name="equiset.PackedSets",
+    flatten_with_keys_fn=lambda sets: (
+        [(GetAttrKey("rows"), sets.rows), (GetAttrKey("sizes"), sets.sizes)],
+        None,
+    ),
 )
 
 
