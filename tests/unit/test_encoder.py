@@ -184,6 +184,22 @@ def test_hooks_on_layers_are_called():
     assert way(encoder(x)) == FAST
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_layer_may_have_no_bias(packed):
+    encoder = SetEncoder([3, 5, 4], bias=False, dtype=torch.float64)
+    assert len(list(encoder.parameters())) == 2
+    encoder.layers.append(SetLayer(4, 4, activation="tanh", dtype=torch.float64))
+    x = torch.randn(2, 6, 3, dtype=torch.float64, requires_grad=True)
+    sets = PackedSets.from_dense(x) if packed else x
+    inputs = [x, *encoder.parameters()]
+    for short, plain in zip(
+        torch.autograd.grad(encoder(sets).square().sum(), inputs),
+        torch.autograd.grad(encoder.plain(sets).square().sum(), inputs),
+        strict=True,
+    ):
+        torch.testing.assert_close(short, plain)
+
+
 def test_only_winners_are_kept():
     encoder, x, kept = SetEncoder([3, 8, 8]), torch.randn(4, 1000, 3), []
     with torch.autograd.graph.saved_tensors_hooks(lambda saved: kept.append(saved) or saved, lambda saved: saved):

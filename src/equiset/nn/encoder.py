@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.autograd.forward_ad import unpack_dual
 
 from equiset.nn.dropout import SetDropout
-from equiset.nn.inputs import unpack
+from equiset.nn.inputs import TakesSets, unpack
 from equiset.nn.layer import Form, SetLayer
 from equiset.nn.pool import Pooling, SetPool
 from equiset.sets import Layout, PackedSets
@@ -19,7 +20,7 @@ from equiset.sets import Layout, PackedSets
 CHUNK_BYTES = {"cpu": 2**21, "cuda": 2**28}
 
 
-class SetEncoder(nn.Module):
+class SetEncoder(nn.Module, TakesSets):
     r"""Set layers and a pooling over the members: the invariant part of the network for point clouds (sec. 3.2).
 
     f(x) = pool(h_k), h_l = s(b_l + (h_{l-1} - 1 max h_{l-1}) G_l) (eq. 5), h_0 = x; other forms as in `SetLayer`.
@@ -34,9 +35,10 @@ class SetEncoder(nn.Module):
     the memory, without gradient as well.
 
     `plain` runs instead, with the same parameters, wherever this does not hold: other forms, poolings or activations
-    (None and relu go the short way as well); dropout that acts; hooks on a layer; an empty batch; `torch.compile`;
-    half precision of the values or by autocast, which is left to the rules of torch for each operation. Derivatives of
-    the gradient (``create_graph=True``) are refused, except by `plain`.
+    (None and relu go the short way as well); dropout that acts; hooks on a layer; an empty batch; `torch.compile`,
+    `torch.export` and `torch.func`; forward derivatives; half precision of the values or by autocast, which is left to
+    the rules of torch for each operation. Derivatives of the gradient (``create_graph=True``) are refused, except by
+    `plain`.
 
     Args:
         widths: channels of the members and of each layer, [in, w_1, ..., w_k].
@@ -46,6 +48,7 @@ class SetEncoder(nn.Module):
         dropout: the probability that a channel of a set is dropped after a layer while training.
         device: where the parameters are made.
         dtype: of the parameters.
+        bias: whether the layers have one.
 
     Shapes:
         (batch, members, in) or `PackedSets` to (batch, w_k). The maximum and mean of an empty set raise `ValueError`.
@@ -65,21 +68,27 @@ class SetEncoder(nn.Module):
         dropout: float = 0.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if len(widths) < 2:
             raise ValueError(f"expected the channels of the input and of at least one layer, got {list(widths)}")
-        place = {"device": device, "dtype": dtype}
-        self.layers = nn.ModuleList(SetLayer(i, o, form, activation, **place) for i, o in pairwise(widths))
+        options = {"bias": bias, "device": device, "dtype": dtype}
+        self.layers = nn.ModuleList(SetLayer(i, o, form, activation, **options) for i, o in pairwise(widths))
         self.dropout = SetDropout(dropout)
         self.pool = SetPool(pool)
 
     def forward(self, sets: Tensor | PackedSets) -> Tensor:
         values, layout = unpack(sets, self.layers[0].in_features)
+        # What asks functions of our own for more than a gradient. torch has no public name for "inside of torch.func".
+        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+            return self.plain(sets)
         curve = self._curve(values, layout)
         if curve is None:
             return self.plain(sets)
-        parameters = [parameter for layer in self.layers for parameter in (layer.weight, layer.bias)]
+        biases = [values.new_zeros(layer.out_features) if layer.bias is None else layer.bias for layer in self.layers]
+        weights = [layer.weight for layer in self.layers]
+        parameters = [parameter for pair in zip(weights, biases, strict=True) for parameter in pair]
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (values, *parameters)):
             return _WinningRows.apply(values, layout, curve, *parameters)
         with torch.no_grad():
@@ -111,7 +120,8 @@ class SetEncoder(nn.Module):
             return None
         names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
         hooked = any(getattr(module, name) for module in self.modules() if module is not self for name in names)
-        if hooked or torch.is_autocast_enabled(values.device.type) or torch.compiler.is_compiling():
+        forward = any(unpack_dual(tensor).tangent is not None for tensor in (values, *self.parameters()))
+        if hooked or forward or torch.is_autocast_enabled(values.device.type):
             return None
         return curves.pop()
 
