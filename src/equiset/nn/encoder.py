@@ -10,7 +10,7 @@ from torch.autograd import Function
 from torch.autograd.forward_ad import unpack_dual
 
 from equiset.nn.dropout import SetDropout
-from equiset.nn.inputs import TakesSets, unpack
+from equiset.nn.inputs import TakesSets, inside_torch_func, unpack
 from equiset.nn.layer import Form, SetLayer
 from equiset.nn.pool import Pooling, SetPool
 from equiset.sets import Layout, PackedSets
@@ -80,8 +80,7 @@ class SetEncoder(nn.Module, TakesSets):
 
     def forward(self, sets: Tensor | PackedSets) -> Tensor:
         values, layout = unpack(sets, self.layers[0].in_features)
-        # What asks functions of our own for more than a gradient. torch has no public name for "inside of torch.func".
-        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        if torch.compiler.is_compiling() or inside_torch_func():
             return self.plain(sets)
         curve = self._curve(values, layout)
         if curve is None:

@@ -15,6 +15,11 @@ class TakesSets:
     """Marks modules that take whole sets, for `SetSequential`."""
 
 
+def inside_torch_func() -> bool:
+    """Whether vmap or a derivative of `torch.func` is at work; torch has no public name for it."""
+    return torch._C._are_functorch_transforms_active()
+
+
 def unpack(
     sets: Tensor | PackedSets, channels: int | None = None, trailing: bool = False
 ) -> tuple[Tensor, Layout | None]:

@@ -36,7 +36,8 @@ class SetNorm(nn.Module, TakesSets):
         # A set whose squares would overflow is made smaller first; y does not change. All others are multiplied by 1.
         limits = torch.finfo(values.dtype)
         limit = limits.max ** (1 / 3)
-        largest = set_max(values.detach().abs(), layout).amax(1, keepdim=True)
+        largest = values.detach().abs().flatten(1).amax(1, keepdim=True)
+        largest = largest if layout is None else set_max(largest, layout)
         factor = limit / largest.clamp(min=limit)
         values = values * spread(factor, layout)
         # Moving a set by its maxima first changes neither the result nor its gradient, and rounds better: identical

@@ -27,6 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function
 
+from equiset.nn.inputs import inside_torch_func
 from equiset.sets import Layout
 
 
@@ -154,12 +155,12 @@ class _Max(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        wins, ties = _Winners.apply(*(saved.detach() for saved in ctx.saved_tensors), ctx.layout)
+        wins, ties = _winners(*ctx.saved_tensors, ctx.layout)
         return spread((grad / ties).to(grad.dtype), ctx.layout) * wins, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
-        wins, ties = _Winners.apply(*(saved.detach() for saved in ctx.saved_tensors), ctx.layout)
+        wins, ties = _winners(*ctx.saved_tensors, ctx.layout)
         return (set_sum(at_least_float32(tangent * wins), ctx.layout) / ties).to(tangent.dtype)
 
     @staticmethod
@@ -167,28 +168,12 @@ class _Max(Function):
         return _as_channels(_Max, values, in_dims[0], layout)
 
 
-class _Winners(Function):
-    """1 for each value that is the maximum of its set, else 0, and how many there are for each set and channel.
-
-    A function of its own because `vmap` knows no `eq_`, which is what makes it quick.
-    """
-
-    @staticmethod
-    def forward(values: Tensor, largest: Tensor, layout: Layout | None) -> tuple[Tensor, Tensor]:
-        if layout is None:
-            wins = values.clone().eq_(largest.unsqueeze(1))
-            return wins, at_least_float32(wins).sum(1)
-        wins = largest.index_select(0, layout.set_index).eq_(values)
-        return wins, _PackedSum.forward(at_least_float32(wins), layout)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        ctx.mark_non_differentiable(*output)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], values: Tensor, largest: Tensor, layout: Layout | None) -> Any:
-        values, largest = values.movedim(in_dims[0], -2), largest.movedim(in_dims[1], -2)
-        outputs = _Winners.apply(values.flatten(-2), largest.flatten(-2), layout)
-        return tuple(each.unflatten(-1, values.shape[-2:]) for each in outputs), tuple(
-            each.ndim - 1 for each in outputs
-        )
+def _winners(values: Tensor, largest: Tensor, layout: Layout | None) -> tuple[Tensor, Tensor]:
+    """Give 1 for each value that is the maximum of its set, else 0, and how many there are for each set and channel."""
+    values, largest = values.detach(), largest.detach()
+    largest = largest.unsqueeze(1) if layout is None else largest.index_select(0, layout.set_index)
+    if inside_torch_func():  # vmap knows no eq_, which is quick because it goes round booleans
+        wins = values.eq(largest).to(values.dtype)
+    else:
+        wins = values.clone().eq_(largest) if layout is None else largest.eq_(values)
+    return wins, set_sum(at_least_float32(wins), layout)
