@@ -54,6 +54,7 @@ except ModuleNotFoundError:
     [
         ("nn/*.py", ("equiset.experiments", "equiset.data", "equiset.training", "equiset.results", "numpy", "pandas")),
         ("sets.py", ("equiset.nn", "equiset.experiments", "equiset.training", "numpy", "pandas")),
+        ("layout.py", ("equiset.nn", "equiset.experiments", "equiset.training", "numpy", "pandas")),
         ("data/*.py", ("torch", "mlflow", "equiset.nn", "equiset.experiments", "equiset.training", "equiset.results")),
         ("twins/*.py", ("torch", "mlflow", "equiset.nn", "equiset.experiments", "equiset.training")),
         ("experiments/*/settings.py", ("torch", "mlflow", "numpy", "pandas", "equiset.training", "equiset.nn")),
