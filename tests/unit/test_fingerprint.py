@@ -119,8 +119,9 @@ def test_code_is_compared_as_a_tree(tmp_path):
 
 def test_a_table_of_the_package_counts_with_the_module_that_reads_it(copied):
     package = copied / "equiset"
-    # py.typed is a mark for type checkers, and empty.
-    tables = [path for path in package.rglob("*.*") if path.suffix not in (".py", ".typed")]
+    marker = package / "py.typed"  # says to type checkers that there are annotations, by being there
+    assert marker.read_bytes() == b""
+    tables = [path for path in package.rglob("*.*") if path.suffix != ".py" and path != marker]
     assert tables
     assert [path for path in tables if not path.with_suffix(".py").is_file()] == []
     before = fingerprint("equiset.stages.fetch", "equiset.data.modelnet40")

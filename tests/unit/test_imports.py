@@ -53,8 +53,9 @@ BASE = {"errors", "files", "fingerprint", "parquet", "settings", "process", "pro
 TOOLKIT = {"results.intervals", "results.measures", "results.runs"}
 ALLOWED = {
     # What may be imported from equiset itself, by parts of the package; a name stands for all below it.
-    "nn": {"nn", "sets", "parallel"},
-    "sets": set(),
+    "nn": {"nn", "sets", "layout", "parallel"},
+    "sets": {"layout"},
+    "layout": set(),
     "parallel": {"errors", "nn.shares"},
     "training_settings": {"settings"},
     "roles": {"settings"},
@@ -83,6 +84,7 @@ WITHOUT_TORCH = ("data", "twins", "results", "experiments.*.settings", "experime
 FOREIGN = {
     "nn": {"torch"},
     "sets": {"torch"},
+    "layout": {"torch"},
     "experiments.*.settings": {"pydantic"},
     "training_settings": {"pydantic"},
     "experiments.*.measures": {"numpy", "pandas"},

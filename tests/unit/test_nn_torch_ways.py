@@ -8,6 +8,7 @@ import io
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -203,7 +204,7 @@ FEATURES: dict[str, Callable[[Case], None]] = {
     "autocast": casts,
     "checkpointing": is_computed_again,
     "`weights_only` loading": is_saved_and_loaded,
-    "`torch.jit.trace` (refused)": refuses_to_be_traced,
+    "`torch.jit.trace`": refuses_to_be_traced,
 }
 
 
@@ -215,9 +216,22 @@ def test_cell(feature, layer, packed):
 
 
 def table() -> str:
-    """Give the table of the cells above, as the reference shows it."""
-    lines = [f"| | {' | '.join(LAYERS)} |", f"|:--|{':-:|' * len(LAYERS)}"]
-    return "\n".join([*lines, *(f"| {feature} |{' dense, packed |' * len(LAYERS)}" for feature in FEATURES)])
+    """Give the table of the cells above, as docs/library.md has it."""
+
+    def cell(feature: str, layer: str) -> str:
+        if FEATURES[feature] is refuses_to_be_traced:
+            return "refused"
+        if FEATURES[feature] is makes_ensembles and not list(LAYERS[layer]().parameters()):
+            return "no parameters"
+        return "dense, packed"
+
+    lines = [f"| | {' | '.join(FEATURES)} |", f"|:--|{':-:|' * len(FEATURES)}"]
+    lines += [f"| {layer} | {' | '.join(cell(feature, layer) for feature in FEATURES)} |" for layer in LAYERS]
+    return "\n".join(lines)
+
+
+def test_the_table_in_the_documentation_is_that_of_the_tests():
+    assert table() in (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
 
 
 def test_sets_can_be_made_inside_a_compiled_program():

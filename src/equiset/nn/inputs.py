@@ -5,7 +5,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from equiset.sets import Layout, PackedSets
+from equiset.layout import Layout
+from equiset.sets import PackedSets
 
 # A layer gives back the representation that it was given.
 Sets = TypeVar("Sets", Tensor, PackedSets)

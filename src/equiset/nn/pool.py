@@ -5,9 +5,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from equiset.layout import Layout
 from equiset.nn.inputs import TakesSets, unpack
 from equiset.nn.reduce import set_max, set_mean, set_sum
-from equiset.sets import Layout, PackedSets
+from equiset.sets import PackedSets
 
 Pooling = Literal["sum", "mean", "max"]
 
