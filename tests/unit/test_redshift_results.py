@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equiset.experiments.redshift.results import SHOWN
+from equiset.experiments.redshift import results
+from equiset.experiments.redshift.settings import ExperimentSettings
 from equiset.results.intervals import Sample, over_items
 
 from .made_up_runs import material as material_of
@@ -42,7 +43,7 @@ def material(tmp_path, store):
 
 
 def test_numbers_of_the_table(material):
-    table = SHOWN["scatter"](material)
+    table = results.scatter(material)
     numbers = table.numbers.set_index("variant")
     assert numbers["scatter"].to_dict() == pytest.approx({"set": 0.01, "mlp": 0.03, "catalogue": 0.02}, rel=1e-4)
     assert numbers["bias"].to_dict() == pytest.approx({"set": 0.01, "mlp": -0.03, "catalogue": -0.02}, rel=1e-4)
@@ -55,25 +56,25 @@ def test_numbers_of_the_table(material):
 
 def test_holdout_is_named_and_not_measured(material, tmp_path, store):
     runs = [leave_run(tmp_path / "held", "set", seed, 0.01, holdout=7) for seed in (0, 1)]
-    table = SHOWN["scatter"](material_of("redshift", *runs, store=store))
+    table = results.scatter(material_of("redshift", *runs, store=store))
     assert table.numbers["scatter"][0] == pytest.approx(0.01, rel=1e-4)
     assert table.numbers["test_galaxies"][0] == 80
     notes = " ".join(table.notes)
     assert "from the 100 for training" in notes
     assert "7 clusters were kept out of training for tuning" in notes
-    assert "kept out" not in " ".join(SHOWN["scatter"](material).notes)
+    assert "kept out" not in " ".join(results.scatter(material).notes)
 
 
 def test_bins_cover_all_galaxies(material):
-    table = SHOWN["redshift_bins"](material)
+    table = results.redshift_bins(material)
     one = table.numbers[table.numbers["variant"] == "set"]
     assert one["galaxies"].sum() == 80
     assert list(one["z_spec_from"]) == [0.1, 0.2, 0.3, 0.4]
 
 
 def test_everything_can_be_written(material, tmp_path):
-    for name, show in SHOWN.items():
-        shown = show(material)
+    for name in (*ExperimentSettings.tables, *ExperimentSettings.figures):
+        shown = getattr(results, name)(material)
         for ending in ("png", "pdf") if name == "figure5" else ("csv", "md", "tex"):
             shown.write(tmp_path / f"{name}.{ending}")
     assert "0.0100 to 0.0100" in (tmp_path / "scatter.md").read_text()

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equiset.experiments.mnist_sums.results import SHOWN
+from equiset.experiments.mnist_sums import results
 from equiset.results.tables import Table
 from equiset.stages import measure_runs, show
 
@@ -20,7 +20,7 @@ def run_of(folder, variant="IV-N6", share=0.5, scale="demo", **more):
 def test_the_accuracy_table_says_what_was_measured(tmp_path):
     runs = [run_of(tmp_path, seed=seed, share=share) for seed, share in ((0, 0.5), (1, 0.6))]
     about = material("mnist_sums", *runs)
-    table = SHOWN["accuracy"](about)
+    table = results.accuracy(about)
     row = table.numbers.iloc[0]
     last = about.measures("IV-N6", "validation_accuracy")
     assert row["validation_accuracy"] == last.value == pytest.approx(0.55)
@@ -65,7 +65,7 @@ def test_a_changed_file_changes_the_table(tmp_path):
     ],
 )
 def test_every_table_names_its_data_scale_and_seeds(tmp_path, kind, share, data, words):
-    table = SHOWN["accuracy"](
+    table = results.accuracy(
         material(
             "mnist_sums",
             write_run(
@@ -80,7 +80,7 @@ def test_every_table_names_its_data_scale_and_seeds(tmp_path, kind, share, data,
 
 def test_no_table_holds_a_time(tmp_path):
     """Times differ from run to run; run.json has them."""
-    table = SHOWN["accuracy"](material("mnist_sums", run_of(tmp_path)))
+    table = results.accuracy(material("mnist_sums", run_of(tmp_path)))
     columns = [*table.numbers.columns, *table.shown.columns]
     assert not [name for name in columns if "minute" in name.lower() or "second" in name.lower()]
 
@@ -126,7 +126,7 @@ def test_figures_are_the_same_bytes_each_time_and_change_with_the_data(tmp_path,
         contents = []
         for suffix in ("png", "pdf"):
             path = tmp_path / name / f"f.{suffix}"
-            SHOWN[figure](material("mnist_sums", *runs)).write(path)
+            getattr(results, figure)(material("mnist_sums", *runs)).write(path)
             contents.append(path.read_bytes())
         return contents
 
@@ -142,12 +142,12 @@ def texts(figure):
 
 
 def test_figures_survive_missing_variants_and_speak_of_bands_only_where_there_are_some(tmp_path):
-    one = SHOWN["figure1"](material("mnist_sums", run_of(tmp_path)))
+    one = results.figure1(material("mnist_sums", run_of(tmp_path)))
     one.write(tmp_path / "one.png")
     assert (tmp_path / "one.png").stat().st_size > 1000
     assert "Bands" not in texts(one)
     assert "training, running,\nwith dropout" in texts(one)
-    two = SHOWN["figure1"](material("mnist_sums", run_of(tmp_path / "b"), run_of(tmp_path / "b", seed=1)))
+    two = results.figure1(material("mnist_sums", run_of(tmp_path / "b"), run_of(tmp_path / "b", seed=1)))
     assert "Bands span the seeds." in texts(two)
 
 

@@ -7,7 +7,7 @@ A package holds
 - `task`: feeding, loss and predictions (`Task`), with torch;
 - `measures`: what is measured on its runs (`MEASURES`), numpy only;
 - `analyses`: what else is measured on the trained networks (`ANALYSES`), with torch; only where there is such a thing;
-- `results`: its tables and figures (`SHOWN`), which show what was measured.
+- `results`: its tables and figures, a function for each name, which show what was measured.
 """
 
 from importlib import import_module

@@ -3,11 +3,17 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from equiset.files import atomic_path
+from equiset.results.measures import Number
 from equiset.results.runs import Run
+
+Cell = tuple[str, str, Any] | tuple[str, str, Any, str]
+"""A column's name for programs and its heading for people, either may be empty; the value, or a `Number`, which comes
+with its interval; and how people read it, if not as it is."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,23 @@ class Table:
     notes: tuple[str, ...]
     latex_columns: str | None = None
     """Columns of a LaTeX table that breaks across pages, such as `lp{4cm}`; by default it stands on one."""
+
+    @classmethod
+    def of(cls, rows: list[list[Cell]], caption: str, *notes: str) -> "Table":
+        """Make a table of its cells."""
+        numbers: list[dict[str, Any]] = []
+        shown: list[dict[str, Any]] = []
+        for row in rows:
+            numbers.append({})
+            shown.append({})
+            for name, heading, value, *text in row:
+                number = isinstance(value, Number)
+                if name:
+                    numbers[-1] |= value.columns(name) if number else {name: value}
+                if heading:
+                    shown[-1][heading] = text[0] if text else value.with_spread if number else str(value)
+        plain = pd.DataFrame([row for row in numbers if row])
+        return cls(plain, pd.DataFrame(shown).fillna("—"), caption, notes)
 
     def write(self, path: Path) -> None:
         """Write the table in the format that the suffix names."""
@@ -41,37 +64,21 @@ class Table:
 
     def _latex(self) -> str:
         """Return a booktabs table with its notes beneath (needs booktabs, across pages array and longtable too)."""
-        if self.latex_columns:
-            return self._long_latex(self.latex_columns)
         columns = "".join("l" if column == self.shown.columns[0] else "r" for column in self.shown.columns)
+        caption, long = rf"\caption{{{_escape(self.caption)}}}", self.latex_columns is not None
+        begin = [r"\begin{table}", r"\centering", caption, rf"\begin{{tabular}}{{{columns}}}"]
+        if long:
+            begin = [rf"{{\footnotesize\begin{{longtable}}{{{self.latex_columns}}}", rf"{caption}\\"]
         lines = [
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{_escape(self.caption)}}}",
-            rf"\begin{{tabular}}{{{columns}}}",
+            *begin,
             r"\toprule",
             _latex_row(self.shown.columns),
-            r"\midrule",
+            r"\midrule\endhead" if long else r"\midrule",
             *map(_latex_row, self.shown.itertuples(index=False)),
             r"\bottomrule",
-            r"\end{tabular}",
-            *(rf"\par\smallskip\footnotesize {_escape(note)}" for note in self.notes),
-            r"\end{table}",
-        ]
-        return "\n".join(lines) + "\n"
-
-    def _long_latex(self, columns: str) -> str:
-        lines = [
-            rf"{{\footnotesize\begin{{longtable}}{{{columns}}}",
-            rf"\caption{{{_escape(self.caption)}}}\\",
-            r"\toprule",
-            _latex_row(self.shown.columns),
-            r"\midrule\endhead",
-            *map(_latex_row, self.shown.itertuples(index=False)),
-            r"\bottomrule",
-            r"\end{longtable}",
-            *(rf"\par {_escape(note)}" for note in self.notes),
-            r"\par}",
+            r"\end{longtable}" if long else r"\end{tabular}",
+            *((r"\par " if long else r"\par\smallskip\footnotesize ") + _escape(note) for note in self.notes),
+            r"\par}" if long else r"\end{table}",
         ]
         return "\n".join(lines) + "\n"
 
@@ -126,14 +133,14 @@ def _escape(text: object) -> str:
     return "".join(_LATEX.get(sign, sign) for sign in _typeset(text))
 
 
-def about(group: list[Run]) -> dict[str, object]:
-    """Return what the CSV file of every table says of the runs behind a row."""
+def about(group: list[Run]) -> list[Cell]:
+    """Return what every table says of the runs behind a row."""
     info = group[0].info
-    return {
-        "parameters": info["parameters"],
-        "epochs": group[0].settings["training"]["epochs"],
-        "seeds": len(group),
-        "data_kind": info["sets"]["kind"],
-        "data_share": info["sets"]["share"],
-        "scale": info["spec"]["scale"],
-    }
+    return [
+        ("parameters", "Parameters", info["parameters"], f"{info['parameters']:,}"),
+        ("epochs", "Epochs", group[0].settings["training"]["epochs"]),
+        ("seeds", "Seeds", len(group)),
+        ("data_kind", "", info["sets"]["kind"]),
+        ("data_share", "", info["sets"]["share"]),
+        ("scale", "", info["spec"]["scale"]),
+    ]

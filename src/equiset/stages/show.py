@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> None:
         {claim.id: claim for claim in read_claims(arguments.claims)},
         {name: Role.model_validate(role) for name, role in json.loads(arguments.roles).items()},
     )
-    shown = experiment_module(arguments.experiment, "results").SHOWN[arguments.item](material)
+    shown = getattr(experiment_module(arguments.experiment, "results"), arguments.item)(material)
     for path in arguments.output:
         shown.write(path)
 

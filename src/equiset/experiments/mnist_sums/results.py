@@ -3,7 +3,6 @@
 from itertools import product
 
 import numpy as np
-import pandas as pd
 from matplotlib.lines import Line2D
 
 from equiset.results.figures import CURVE_KEY, Canvas, Figure, draw_curve, name_data, seed_bands
@@ -11,7 +10,7 @@ from equiset.results.material import Material
 from equiset.results.palette import BLACK, shade
 from equiset.results.palette import MODELS as COLOURS
 from equiset.results.runs import Run, what_was_measured
-from equiset.results.tables import Table, about
+from equiset.results.tables import Cell, Table, about
 
 MODELS = {"I": "concatenated", "II": "as channels", "III": "set pooling", "IV": "set layer"}
 
@@ -22,54 +21,37 @@ def _members(group: list[Run]) -> int:
 
 def accuracy(material: Material) -> Table:
     """Accuracy of every variant, last and best epoch, beside the paper's and a constant guess."""
-    numbers, shown = [], []
+    rows: list[list[Cell]] = []
     for variant, group in sorted(material.runs.items(), key=lambda item: _members(item[1])):
         settings, title = group[0].settings, material.role(variant).title
         names = ("validation_accuracy", "best_validation_accuracy", "train_accuracy", "guess_accuracy", "best_epoch")
         last, best, train, guess, best_epoch = (material.measures(variant, name) for name in names)
-        facts = about(group)
-        numbers.append(
-            {
-                "variant": variant,
-                "model": settings["model"],
-                "members": _members(group),
-                "set_pool": settings["set_pool"] if settings["model"] in ("III", "IV") else "",
-                "dropout": settings["dropout"],
-                **facts,
-                **last.columns(),
-                **best.columns(),
-                "best_epoch": best_epoch.value,
-                **train.columns(),
-                "guess_accuracy": guess.value,
-                "paper": material.paper(variant),
-            }
+        model = settings["model"]
+        rows.append(
+            [
+                ("variant", "", variant),
+                ("model", "Model", model, f"{model} {MODELS[model]}" + f", {title}" * bool(title)),
+                ("members", "N", _members(group)),
+                ("set_pool", "", settings["set_pool"] if model in ("III", "IV") else ""),
+                ("dropout", "", settings["dropout"]),
+                ("validation_accuracy", "Validation, last (%)", last),
+                ("", "95 % interval", last.interval),
+                ("best_validation_accuracy", "Validation, best (%)", best, best.shown),
+                ("best_epoch", "", best_epoch.value),
+                ("train_accuracy", "Training (%)", train, train.shown),
+                ("guess_accuracy", "Guess (%)", guess.value, guess.shown),
+                ("paper", "Paper", material.paper(variant)),
+                *about(group),
+            ]
         )
-        shown.append(
-            {
-                "Model": f"{settings['model']} {MODELS[settings['model']]}" + f", {title}" * bool(title),
-                "N": _members(group),
-                "Parameters": f"{facts['parameters']:,}",
-                "Validation, last (%)": last.with_spread,
-                "95 % interval": last.interval,
-                "Validation, best (%)": best.shown,
-                "Training (%)": train.shown,
-                "Guess (%)": guess.shown,
-                "Paper": material.paper(variant),
-                "Epochs": facts["epochs"],
-                "Seeds": facts["seeds"],
-            }
-        )
-    return Table(
-        pd.DataFrame(numbers),
-        pd.DataFrame(shown),
+    return Table.of(
+        rows,
         "Accuracy of predicting the sum of N MNIST digits.",
-        (
-            f"Validation: sets of images that no training set contains{_exception(material.runs)}; last and best "
-            "epoch, both on the same validation sets, as in the paper. Training: the training sets after the last "
-            "epoch, without dropout. Guess: always the most frequent training sum. ±: standard deviation over seeds "
-            "and sets, with fewer than three seeds over the last validations and sets; the interval likewise.",
-            f"Measured on {what_was_measured(material.runs)}",
-        ),
+        f"Validation: sets of images that no training set contains{_exception(material.runs)}; last and best epoch, "
+        "both on the same validation sets, as in the paper. Training: the training sets after the last epoch, without "
+        "dropout. Guess: always the most frequent training sum. ±: standard deviation over seeds and sets, with fewer "
+        "than three seeds over the last validations and sets; the interval likewise.",
+        f"Measured on {what_was_measured(material.runs)}",
     )
 
 
@@ -141,6 +123,3 @@ def dropout(material: Material) -> Figure:
     right.set(title="Predictions on validation sets", xlabel="predicted sum − mean label", ylabel="density")
     name_data(canvas, sweep, seed_bands(sweep))
     return Figure(canvas)
-
-
-SHOWN = {"accuracy": accuracy, "figure1": figure1, "dropout": dropout}

@@ -10,7 +10,7 @@ from equiset.results.figures import CURVE_KEY, Canvas, Figure, draw_curve, name_
 from equiset.results.material import Material
 from equiset.results.palette import BLACK, MODELS
 from equiset.results.runs import Run, what_was_measured
-from equiset.results.tables import Table, about
+from equiset.results.tables import Cell, Table, about
 
 RED = "#E00000"  # the frame and the bar of figures 4 and 6, as in the paper
 
@@ -21,53 +21,35 @@ def _label(material: Material, name: str) -> str:
 
 def accuracy(material: Material) -> Table:
     """How often each network finds the outlier, beside the paper's numbers and guessing."""
-    numbers, shown = [], []
+    rows: list[list[Cell]] = []
     for variant, group in material.runs.items():
         names = ("test_accuracy", "train_accuracy", "calibration_error")
         test, train, calibration = (material.measures(variant, name) for name in names)
-        facts = about(group)
-        numbers.append(
-            {
-                "variant": variant,
-                "output": group[0].settings["output"],
-                **facts,
-                "precision": group[0].settings["training"]["precision"],
-                "test_sets": test.answers,
-                **test.columns(),
-                "test_accuracy_sd_over_seeds": test.seed_sd,
-                **train.columns(),
-                "guess_accuracy": test.chance,
-                "above_guess": test.low > test.chance,
-                "calibration_error": calibration.value,
-                "paper": material.paper(variant),
-            }
+        rows.append(
+            [
+                ("variant", "Model", variant, _label(material, variant)),
+                ("output", "", group[0].settings["output"]),
+                ("precision", "", group[0].settings["training"]["precision"]),
+                ("test_sets", "", test.answers),
+                ("test_accuracy", "Test (%)", test),
+                ("test_accuracy_sd_over_seeds", "95 % interval", test.seed_sd, test.interval),
+                ("train_accuracy", "Training (%)", train, train.shown),
+                ("guess_accuracy", "Guess (%)", test.chance, test.write(test.chance)),
+                ("above_guess", "", test.low > test.chance),
+                ("paper", "Paper", material.paper(variant)),
+                ("calibration_error", "Calibration error", calibration.value, calibration.shown),
+                *about(group),
+            ]
         )
-        shown.append(
-            {
-                "Model": _label(material, variant),
-                "Parameters": f"{facts['parameters']:,}",
-                "Test (%)": test.with_spread,
-                "95 % interval": test.interval,
-                "Training (%)": train.shown,
-                "Guess (%)": test.write(test.chance),
-                "Paper": material.paper(variant),
-                "Calibration error": calibration.shown,
-                "Epochs": facts["epochs"],
-                "Seeds": facts["seeds"],
-            }
-        )
-    return Table(
-        pd.DataFrame(numbers),
-        pd.DataFrame(shown),
+    return Table.of(
+        rows,
         "How often the outlier among the faces of a set is found.",
-        (
-            "Test: sets of people that no training set shows, after the last epoch. ±: standard deviation over seeds "
-            "and test sets, with fewer than three seeds over the last validations and sets; the interval likewise. "
-            "Training: as many training sets, without dropout. Guess: one member at random. The sigmoid model judges "
-            "sets with 0 to 3 outliers, and is right only if it judges all members right; there, the guess is that "
-            "there is none. Calibration error: expected, over the members of the test sets.",
-            f"Measured on {what_was_measured(material.runs)}",
-        ),
+        "Test: sets of people that no training set shows, after the last epoch. ±: standard deviation over seeds and "
+        "test sets, with fewer than three seeds over the last validations and sets; the interval likewise. Training: "
+        "as many training sets, without dropout. Guess: one member at random. The sigmoid model judges sets with 0 to "
+        "3 outliers, and is right only if it judges all members right; there, the guess is that there is none. "
+        "Calibration error: expected, over the members of the test sets.",
+        f"Measured on {what_was_measured(material.runs)}",
     )
 
 
@@ -108,35 +90,31 @@ def pairs(material: Material) -> Table:
 def several(material: Material) -> Table:
     """The sigmoid model by the number of outliers that a set has."""
     runs = {name: group for name, group in material.runs.items() if group[0].settings["output"] == "sigmoid"}
-    names = ("outliers_found", "named_per_set", "outliers_among_most_probable")
-    numbers, shown = [], []
+    names = {
+        "outliers_found": "Outliers found (%)",
+        "named_per_set": "Named per set",
+        "outliers_among_most_probable": "Outliers among the most probable (%)",
+    }
+    rows: list[list[Cell]] = []
     for variant in runs:
         by = {name: {n.at: n for n in material.measures.parts(variant, name, "outliers")} for name in names}
         for right in material.measures.parts(variant, "test_accuracy", "outliers"):
             found = {name: by[name].get(right.at) for name in names}
-            plain = {name: number.value if number else np.nan for name, number in found.items()}
-            numbers.append({"outliers": int(right.at), "sets": right.answers, "all_right": right.value, **plain})
-            text = {name: number.shown if number else "—" for name, number in found.items()}
-            shown.append(
-                {
-                    "Outliers": int(right.at),
-                    "Test sets": right.answers,
-                    "All members right (%)": right.shown,
-                    "95 % interval": right.interval,
-                    "Outliers found (%)": text["outliers_found"],
-                    "Named per set": text["named_per_set"],
-                    "Outliers among the most probable (%)": text["outliers_among_most_probable"],
-                }
+            rows.append(
+                [
+                    ("outliers", "Outliers", int(right.at)),
+                    ("sets", "Test sets", right.answers),
+                    ("all_right", "All members right (%)", right, right.shown),
+                    ("", "95 % interval", right.interval),
+                    *((name, names[name], one, one.shown) for name, one in found.items() if one),
+                ]
             )
-    return Table(
-        pd.DataFrame(numbers),
-        pd.DataFrame(shown),
+    return Table.of(
+        rows,
         "Sets with any number of outliers: a sigmoid for each member.",
-        (
-            "A member is named an outlier if its probability is above one half. The last column takes as many members "
-            "as there are outliers, the most probable ones.",
-            f"Measured on {what_was_measured(runs or material.runs)}",
-        ),
+        "A member is named an outlier if its probability is above one half. The last column takes as many members as "
+        "there are outliers, the most probable ones.",
+        f"Measured on {what_was_measured(runs or material.runs)}",
     )
 
 
@@ -252,14 +230,3 @@ def calibration(material: Material) -> Figure:
     canvas.legend(handles, labels, loc="outside upper center", ncols=2, fontsize=7)
     name_data(canvas, material.runs)
     return Figure(canvas)
-
-
-SHOWN = {
-    "accuracy": accuracy,
-    "pairs": pairs,
-    "several": several,
-    "figure4": figure4,
-    "figure6": figure6,
-    "curves": curves,
-    "calibration": calibration,
-}

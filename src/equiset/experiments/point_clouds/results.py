@@ -1,10 +1,8 @@
 """Tables and figures of the point clouds."""
 
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
 from equiset.data.pool import Pool
@@ -14,7 +12,7 @@ from equiset.results.figures import Canvas, Figure, name_data
 from equiset.results.material import Material
 from equiset.results.palette import MODELS, shade
 from equiset.results.runs import what_was_measured
-from equiset.results.tables import Table, about
+from equiset.results.tables import Cell, Table, about
 
 # What others reported: model, size of an instance, representation, accuracy in percent, where it is quoted.
 QUOTED = (
@@ -35,88 +33,86 @@ MAXIMISED = {"max": "largest activation of a particle", "mean": "mean activation
 SHOW = ("airplane", "chair", "guitar", "lamp", "toilet", "person", "car", "bottle")
 
 
-def _row(material: Material, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what both tables say of a variant: plain, and as people read it."""
+def _cells(material: Material, name: str) -> list[Cell]:
+    """Return what both tables say of a variant."""
     group, found = material.runs[name], material.measures(name, "test_accuracy")
     without_twins = material.measures.get(name, "test_accuracy_without_twins")
-    train = material.measures(name, "train_accuracy")
-    sets, settings = group[0].info["sets"], group[0].settings
-    numbers = {"variant": name, "particles": sets["particles"], "form": settings["form"], "width": settings["width"]}
-    numbers |= about(group) | found.columns() | {"sd_over_draws": found.draw_sd, "sd_over_seeds": found.seed_sd}
-    numbers |= without_twins.columns() if without_twins else {}
-    numbers |= {"test_twins": sets["twins"]["test_meshes"], "running_train_accuracy": train.value}
-    numbers |= {"test_meshes": sets["meshes"]["test"], "draws": sets["draws"], "paper": material.paper(name)}
-    shown = {
-        "Accuracy (%)": found.with_spread,
-        "95 % interval": found.interval,
-        "Over draws (±)": found.write(found.draw_sd),
-        "Over seeds (±)": found.write(found.seed_sd),
-        **({"Without twins (%)": without_twins.with_spread} if without_twins else {}),
-        "Training (%)": train.shown,
-        "Parameters": f"{numbers['parameters']:,}",
-        "Epochs": str(numbers["epochs"]),
-    }
-    return numbers, shown
+    train, sets = material.measures(name, "train_accuracy"), group[0].info["sets"]
+    return [
+        ("test_accuracy", "Accuracy (%)", found),
+        ("", "95 % interval", found.interval),
+        ("sd_over_draws", "Over draws (±)", found.draw_sd, found.write(found.draw_sd)),
+        ("sd_over_seeds", "Over seeds (±)", found.seed_sd, found.write(found.seed_sd)),
+        *([("test_accuracy_without_twins", "Without twins (%)", without_twins)] if without_twins else []),
+        ("running_train_accuracy", "Training (%)", train.value, train.shown),
+        ("form", "", group[0].settings["form"]),
+        ("test_meshes", "", sets["meshes"]["test"]),
+        ("test_twins", "", sets["twins"]["test_meshes"]),
+        ("draws", "", sets["draws"]),
+        *about(group),
+    ]
 
 
-def _table(material: Material, rows: list[tuple[dict, dict]], caption: str, note: str) -> Table:
-    first = next(iter(material.runs.values()))[0].info["sets"]
-    twins = first["twins"]
-    skipped = read_json(material.store / "store.json")["skipped"] if (material.store / "store.json").exists() else []
-    names = ", ".join(entry["file"] for entry in skipped[:5]) + (", ..." if len(skipped) > 5 else "")
-    return Table(
-        pd.DataFrame([row for row, _ in rows if row]),
-        pd.DataFrame([row for _, row in rows]).fillna("—"),
-        caption,
-        (
-            f"Accuracy: last epoch, all {first['meshes']['test']} test meshes. ±: the standard deviation over draws of "
-            "test particles, as in the paper, and over seeds, with fewer than three over the last epochs of training; "
-            f"each by itself in the next columns. Twins: {twins['test_meshes']} test meshes that have exactly the "
-            f"triangles of a training mesh ({twins['across_split']} groups; {twins['across_classes']} in two classes). "
-            f"Training: the running value of the last epoch, with dropout. {note}Meshes left out because they cannot "
-            f"be used: {first['skipped']}{f' ({names})' if skipped else ''}.",
-            f"Measured on {what_was_measured(material.runs)}",
-        ),
+def _notes(material: Material, more: str) -> tuple[str, str]:
+    sets = next(iter(material.runs.values()))[0].info["sets"]
+    twins = sets["twins"]
+    return (
+        f"Accuracy: last epoch, all {sets['meshes']['test']} test meshes. ±: the standard deviation over draws of test "
+        "particles, as in the paper, and over seeds, with fewer than three over the last epochs of training; each by "
+        f"itself in the next columns. Twins: {twins['test_meshes']} test meshes have exactly the triangles of a "
+        f"training mesh ({twins['across_split']} groups; {twins['across_classes']} are in two classes). Training: the "
+        f"running value of the last epoch, with dropout. {more} Meshes left out because they cannot be used: "
+        f"{sets['skipped']}.",
+        f"Measured on {what_was_measured(material.runs)}",
     )
 
 
 def table1(material: Material) -> Table:
     """The paper's Table 1, with our accuracy beside the paper's."""
-    rows = []
+    rows: list[list[Cell]] = []
     for name, group in material.main().items():
-        numbers, shown = _row(material, name)
-        settings, particles = group[0].settings, numbers["particles"]
+        settings, particles = group[0].settings, group[0].info["sets"]["particles"]
         graph = settings["model"] == "graph"
-        head = {
-            "Model": material.role(name).title or name,
-            "Instance size": f"{particles} × (3 + {settings['neighbours']})" if graph else f"{particles} × 3",
-            "Representation": "directed graph" if graph else "point cloud",
-        }
-        rows.append((numbers, {**head, "Paper": material.paper(name), **shown}))
+        size = f"{particles} × (3 + {settings['neighbours']})" if graph else f"{particles} × 3"
+        rows.append(
+            [
+                ("variant", "Model", name, material.role(name).title or name),
+                ("particles", "Instance size", particles, size),
+                ("width", "Representation", settings["width"], "directed graph" if graph else "point cloud"),
+                ("paper", "Paper", material.paper(name)),
+                *_cells(material, name),
+            ]
+        )
     for model, size, representation, accuracy, source in QUOTED:
-        head = {"Model": f"{model} (quoted)", "Instance size": size, "Representation": representation}
-        rows.append(({}, {**head, "Paper": f"{accuracy} % ({source})"}))
+        cells = {"Model": f"{model} (quoted)", "Instance size": size, "Representation": representation}
+        cells["Paper"] = f"{accuracy} % ({source})"
+        rows.append([("", heading, text) for heading, text in cells.items()])
     classes = next(iter(material.runs.values()))[0].info["sets"]["classes"]
     caption = f"Classification of point clouds, {classes} classes: accuracy on the test meshes."
-    return _table(material, rows, caption, "Quoted: reported by others on ModelNet40, not measured here. ")
+    return Table.of(rows, caption, *_notes(material, "Quoted: reported by others on ModelNet40, not measured here."))
 
 
 def ablations(material: Material) -> Table:
     """Changes to the models of Table 1, and what they do to accuracy."""
     changed = {name: material.role(name).changes for name in material.main(changes=True)}
     bases = set(changed.values()) or set(list(material.runs)[:1])
-    rows = []
+    rows: list[list[Cell]] = []
     for name in (name for name in material.runs if name in changed or name in bases):
-        numbers, shown = _row(material, name)
-        change = material.measures.get(name, "test_accuracy", less=changed.get(name, ""))
-        change = change if name in changed else None
-        numbers |= change.columns("change") if change else {}
-        title = material.role(name).title or name if name in changed else "as in Table 1"
-        head = {"Variant": f"{numbers['particles']} particles, {title}", "Channels": numbers["width"]}
-        head["Change (points)"] = f"{change.write(change.value, sign=True)} ({change.interval})" if change else "—"
-        rows.append((numbers, {**head, "Paper": material.paper(name) if name in changed else "—", **shown}))
-    note = "Change: against the same network as in Table 1, with its 95 % interval. "
-    return _table(material, rows, "Ablations of the set layers for point clouds (appendix B.3).", note)
+        particles, width = material.runs[name][0].info["sets"]["particles"], material.runs[name][0].settings["width"]
+        title = (material.role(name).title or name) if name in changed else "as in Table 1"
+        change = material.measures.get(name, "test_accuracy", less=changed[name]) if name in changed else None
+        rows.append(
+            [
+                ("variant", "Variant", name, f"{particles} particles, {title}"),
+                ("particles", "", particles),
+                ("width", "Channels", width),
+                *([("change", "Change (points)", change, f"{change.shown} ({change.interval})")] if change else []),
+                ("paper", "Paper", material.paper(name) if name in changed else "—"),
+                *_cells(material, name),
+            ]
+        )
+    notes = _notes(material, "Change: against the same network as in Table 1, with its 95 % interval.")
+    return Table.of(rows, "Ablations of the set layers for point clouds (appendix B.3).", *notes)
 
 
 def _panel(canvas: Canvas, left: float, top: float, side: float, limit: float) -> Axes:
@@ -252,12 +248,3 @@ def robustness(material: Material) -> Figure:
     canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=6.5)
     name_data(canvas, drawn or material.runs, "Bands: 95 % intervals.")
     return Figure(canvas)
-
-
-SHOWN = {
-    "table1": table1,
-    "ablations": ablations,
-    "figure2": figure2,
-    "figure3": figure3,
-    "robustness": robustness,
-}

@@ -14,7 +14,7 @@ from equiset.results.material import Material
 from equiset.results.palette import BLACK, GREY
 from equiset.results.palette import MODELS as COLOURS
 from equiset.results.runs import Run, what_was_measured
-from equiset.results.tables import Table, about
+from equiset.results.tables import Cell, Table, about
 
 MODELS = {"set": "set layers", "mlp": "perceptron"}
 FORMS = {"max-norm": "eq. 5", "max": "eq. 4"}
@@ -32,50 +32,46 @@ def scatter(material: Material) -> Table:
     """Every estimate beside the paper's, with intervals over clusters."""
     runs = material.runs
     first = next(iter(runs))
-    numbers, shown = [], []
+    rows: list[list[Cell]] = []
     for name, prefix in _estimates(material).items():
         variant = first if prefix else name
         found = {key: material.measures(variant, prefix + key) for key in KINDS}
-        less = None if prefix else material.measures(variant, "scatter_less_catalogue")
-        paper = material.says(CATALOGUE_CLAIM) if prefix else material.paper(name)
-        row = {"variant": name, **_about(runs.get(name))}
-        row |= {key: value for kind in KINDS for key, value in found[kind].columns(kind).items()}
-        row |= less.columns("scatter_minus_catalogue") if less else {}
-        row |= {"scatter_sd_over_seeds": found["scatter"].seed_sd}
-        row |= {"test_galaxies": found["scatter"].answers, "test_clusters": found["scatter"].items}
-        numbers.append(row | {"paper": paper})
-        shown.append(
-            {
-                "Estimate": _title(name, runs).removesuffix(", table columns"),
-                "Features": FEATURES[row["features"]] if not prefix else "—",
-                "Parameters": f"{row['parameters']:,}" if not prefix else "—",
-                "Scatter": found["scatter"].with_spread,
-                "95 % interval": found["scatter"].interval,
-                "Paper": paper,
-                "Less catalogue": f"{less.shown} ({less.interval})" if less else "—",
-                "Bias": found["bias"].write(found["bias"].value, sign=True),
-                "NMAD": found["nmad"].shown,
-                "Outliers (%)": found["outliers"].shown,
-                "Epochs": "—" if prefix else row["epochs"],
-                "Seeds": "—" if prefix else row["seeds"],
-            }
+        scatter, bias = found["scatter"], found["bias"]
+        rows.append(
+            [
+                ("variant", "Estimate", name, _title(name, runs).removesuffix(", table columns")),
+                ("scatter", "Scatter", scatter),
+                ("scatter_sd_over_seeds", "95 % interval", scatter.seed_sd, scatter.interval),
+                ("paper", "Paper", material.says(CATALOGUE_CLAIM) if prefix else material.paper(name)),
+                ("bias", "Bias", bias, bias.write(bias.value, sign=True)),
+                ("nmad", "NMAD", found["nmad"], found["nmad"].shown),
+                ("outliers", "Outliers (%)", found["outliers"], found["outliers"].shown),
+                ("test_galaxies", "", scatter.answers),
+                ("test_clusters", "", scatter.items),
+            ]
         )
+        if not prefix:
+            less, settings = material.measures(variant, "scatter_less_catalogue"), runs[name][0].settings
+            rows[-1] += [
+                ("scatter_minus_catalogue", "Less catalogue", less, f"{less.shown} ({less.interval})"),
+                ("features", "Features", settings["features"], FEATURES[settings["features"]]),
+                ("form", "", settings["form"] if settings["model"] == "set" else None),
+                *((key, "", settings[key]) for key in ("model", "dropout", "target")),
+                *about(runs[name]),
+            ]
     sets, whole = runs[first][0].info["sets"], material.measures(first, "catalogue_scatter")
-    return Table(
-        pd.DataFrame(numbers),
-        pd.DataFrame(shown),
+    return Table.of(
+        rows,
         "Redshifts of galaxies in test clusters.",
-        (
-            f"Scatter: mean |z − z_spec| / (1 + z_spec) over {whole.answers:,} galaxies with a spectrum in "
-            f"{whole.items:,} test clusters (all seeds), after the last epoch. ± and intervals are over clusters, "
-            "whose galaxies err together, and over seeds, with fewer than three over the last epochs of training. Less "
-            "catalogue: the difference from the catalogue's own estimate, the Z_LAMBDA of the host cluster. NMAD: "
-            f"normalised median absolute deviation. Outliers: off by more than {OUTLIER:g} (1 + z_spec).",
-            f"{sets['removed_members']:,} members of training clusters are galaxies that are in test clusters as well; "
-            f"they were removed from the {_members_before_removal(sets):,} for training (seed {sets['seed']})."
-            + _about_holdout(sets),
-            f"Measured on {what_was_measured(runs)}",
-        ),
+        f"Scatter: mean |z − z_spec| / (1 + z_spec) over {whole.answers:,} galaxies with a spectrum in {whole.items:,} "
+        "test clusters (all seeds), after the last epoch. ± and intervals are over clusters, whose galaxies err "
+        "together, and over seeds, with fewer than three over the last epochs of training. Less catalogue: the "
+        "difference from the catalogue's own estimate, the Z_LAMBDA of the host cluster. NMAD: normalised median "
+        f"absolute deviation. Outliers: off by more than {OUTLIER:g} (1 + z_spec).",
+        f"{sets['removed_members']:,} members of training clusters are galaxies that are in test clusters as well; "
+        f"they were removed from the {_members_before_removal(sets):,} for training (seed {sets['seed']})."
+        + _about_holdout(sets),
+        f"Measured on {what_was_measured(runs)}",
     )
 
 
@@ -125,16 +121,6 @@ def _about_holdout(sets: dict[str, Any]) -> str:
         f" {sets['holdout_clusters']:,} clusters were kept out of training for tuning, and for that "
         f"{sets['removed_for_holdout']:,} more members of training clusters were removed."
     )
-
-
-def _about(group: list[Run] | None) -> dict[str, object]:
-    """Return what the table says of a variant; nothing of it applies to the catalogue."""
-    if group is None:
-        return {}
-    settings = group[0].settings
-    keys = ("model", "form", "features", "dropout", "target")
-    form = settings["form"] if settings["model"] == "set" else None
-    return {key: settings[key] for key in keys} | {"form": form} | about(group)
 
 
 def _title(name: str, runs: dict[str, list[Run]]) -> str:
@@ -205,6 +191,3 @@ def _bands(axis: Axes, z_spec: np.ndarray, error: np.ndarray, colour: str) -> No
     low, median, high = np.transpose([np.quantile(part, (0.16, 0.5, 0.84)) for part in parts])
     axis.fill_between(middle, low, high, color=colour, alpha=0.25, linewidth=0)
     axis.plot(middle, median, color=colour)
-
-
-SHOWN = {"scatter": scatter, "redshift_bins": redshift_bins, "figure5": figure5}
