@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SCALE ?= demo
 PORT ?= 5000
 
-.PHONY: help install install-cluster results bench reference test test-faults test-cluster fuzz audit lint format ui track \
+.PHONY: help install install-cluster results bench reference publish judge test test-faults test-cluster fuzz audit lint format ui track \
 	lock schema clean
 
 help:  ## List the commands
@@ -69,8 +69,16 @@ format: install  ## Bring code and workflow into style
 ui: install  ## Look at the runs in MLflow: on this machine, http://127.0.0.1:$(PORT), or say where their server is
 	$(BIN)/python -m equiset.ui --port $(PORT)
 
-reference: install  ## Make the published runs again, many hours, and put them into README.md
-	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- readme
+reference: install  ## Make the published runs again, many hours, publish them, and put them into README.md
+	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- reference_runs
+	$(MAKE) publish
+
+publish: install  ## Publish what has ended of the runs of workflow/reference.yaml, judge it, and write README.md
+	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml --forcerun publish_runs -- publish
+	$(BIN)/snakemake --cores all -- readme
+
+judge: install  ## Judge the paper's claims by the published runs, from their own files, without training
+	$(BIN)/snakemake --cores all -- judge
 
 track: install  ## Send the runs to MLflow again, for instance after its server was away
 	$(BIN)/snakemake --cores all --config scale=$(SCALE) --forcerun create_tracking_database track
