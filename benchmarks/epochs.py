@@ -80,7 +80,7 @@ def serve(root: Path, data: Path, experiment: str, variant: str, batch: int | No
 
     keep_freed_memory()
     torch.set_num_threads(1)
-    config = resolve(yaml.safe_load((root / "config.yaml").read_text()), "paper", {"datasets": DATA})
+    config = resolve(yaml.safe_load((root / "config.yaml").read_text(encoding="utf-8")), "paper", {"datasets": DATA})
     chosen = config.experiment(experiment)
     settings = chosen.variants[variant]
     changes = {"epochs": 10_000, **({"batch_size": batch} if batch else {})}

@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--price", type=float, default=2.0, help="dollars for an hour of the GPU")
     parser.add_argument("--core-price", type=float, default=0.04, help="dollars for an hour of a CPU core")
     options = parser.parse_args()
-    with open("config.yaml") as file:
+    with open("config.yaml", encoding="utf-8") as file:
         config = resolve(yaml.safe_load(file), "paper")
 
     shares = {"redshift": options.narrow}

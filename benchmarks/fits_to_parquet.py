@@ -21,7 +21,7 @@ ROWS = 1_703_685
 
 
 def streaming(source: Path, folder: Path) -> None:
-    clusters = int((source.parent / "clusters").read_text())
+    clusters = int((source.parent / "clusters").read_text(encoding="utf-8"))
     convert_members(source, np.arange(1, clusters + 1), folder, {"file": source.name})
 
 
@@ -45,7 +45,7 @@ def write_members(folder: Path, rows: int = ROWS) -> None:
             yield copy
 
     write_table(folder / "members.fits", blocks(), rounds * len(block), MEMBER_TYPE, MEMBER_UNITS)
-    (folder / "clusters").write_text(str(1000 * rounds))
+    (folder / "clusters").write_text(str(1000 * rounds), encoding="utf-8")
 
 
 def step_of(convert: Callable[[Path, Path], None]) -> Callable[[Path], Step]:

@@ -69,7 +69,7 @@ class Benchmark:
 def _status(field: str) -> float:
     """Return the MiB that this process holds (VmRSS), or at most held (VmHWM)."""
     try:
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     except OSError:
         return float("nan")
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
@@ -103,7 +103,7 @@ def _serve(pipe: Connection, form: Form, folder: Path) -> None:
         if sys.platform == "linux":
             # Free memory that came along from the process before would hide what a step takes.
             ctypes.CDLL(None).malloc_trim(0)
-            Path("/proc/self/clear_refs").write_text("5")  # the peak starts from now
+            Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak starts from now
         held = _status("VmRSS")
         pipe.send("ready")
         while _message(pipe) == "step":

@@ -43,7 +43,7 @@ def make_meshes(folder: Path) -> None:
     for level, faces in LEVELS.items():
         ball = trimesh.creation.icosphere(level)
         ball.vertices *= 1 + 0.1 * rng.random((len(ball.vertices), 1))
-        (folder / f"ball_{faces}.off").write_text(ball.export(file_type="off"))
+        (folder / f"ball_{faces}.off").write_text(ball.export(file_type="off"), encoding="utf-8")
 
 
 def step_of(work: Callable[[Path], None], pattern: str = "*") -> Callable[[Path], Step]:

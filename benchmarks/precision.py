@@ -141,7 +141,7 @@ def write(measured: pd.DataFrame, options: argparse.Namespace, ratio: float) -> 
     table = Table(measured, shown.reset_index(), "bfloat16 and accuracy: sum of three digits, model IV", notes)
     for kind in ("csv", "md"):
         table.write(options.output / f"precision.{kind}")
-    print((options.output / "precision.md").read_text())
+    print((options.output / "precision.md").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

@@ -37,19 +37,19 @@ def with_table(page: str, name: str, text: str) -> str:
 
 
 def main() -> None:
-    page = PAGE.read_text()
+    page = PAGE.read_text(encoding="utf-8")
     for name, path in TABLES.items():
         if not path.exists():
             print(f"{path} is not there: {name} stays as it is")
             continue
-        text = path.read_text().strip()
+        text = path.read_text(encoding="utf-8").strip()
         if name in FIGURES:
             figure, shows, copy = FIGURES[name]
             shutil.copy(figure, PAGE.parent / copy)
             text += f"\n\n![{shows}]({copy})"
         page = with_table(page, name, text)
     with atomic_path(PAGE) as partial:
-        partial.write_text(page)
+        partial.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

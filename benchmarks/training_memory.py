@@ -84,7 +84,7 @@ def measure(experiment: str, variant: str) -> None:
 
     keep_freed_memory()
     torch.set_num_threads(1)
-    config = resolve(yaml.safe_load((ROOT / "config.yaml").read_text()), "paper").experiment(experiment)
+    config = resolve(yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8")), "paper").experiment(experiment)
     settings = config.variants[variant]
     with tempfile.TemporaryDirectory() as name:
         store, sets = Path(name) / "store", Path(name) / "sets"

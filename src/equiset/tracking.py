@@ -194,7 +194,7 @@ def _alone(uri: str) -> Iterator[None]:
         yield
         return
     database.parent.mkdir(parents=True, exist_ok=True)
-    with database.with_suffix(".lock").open("w") as lock:
+    with database.with_suffix(".lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
         yield
 

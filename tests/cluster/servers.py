@@ -59,12 +59,12 @@ def mlflow_server(database: str, artifacts: Path, log: Path) -> Iterator[str]:
     port = free_port()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "2"]
     command += ["--backend-store-uri", database, "--artifacts-destination", str(artifacts)]
-    with log.open("w") as out:
+    with log.open("w", encoding="utf-8") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
     address = f"http://127.0.0.1:{port}"
 
     def answers() -> bool:
-        assert process.poll() is None, log.read_text()
+        assert process.poll() is None, log.read_text(encoding="utf-8")
         try:
             with urllib.request.urlopen(f"{address}/health", timeout=5) as answer:
                 return answer.status == 200

@@ -215,7 +215,10 @@ def _write_absent(annotated: np.ndarray, usable: np.ndarray, path: Path) -> None
     ends = np.append(begins[1:], len(rows)) - 1
     pairs = zip(annotated[rows[begins]], annotated[rows[ends]], strict=True) if len(rows) else ()
     with atomic_path(path) as partial:
-        partial.write_text("".join(f"{first}\n" if first == last else f"{first} to {last}\n" for first, last in pairs))
+        partial.write_text(
+            "".join(f"{first}\n" if first == last else f"{first} to {last}\n" for first, last in pairs),
+            encoding="utf-8",
+        )
 
 
 def _download(settings: CelebaSettings, folder: Path) -> dict[str, Path]:

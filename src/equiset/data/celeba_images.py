@@ -182,7 +182,7 @@ def convert(
     finished = sum(len(blocks[start]) for start in done)
     started = logged = time.monotonic()
     with (
-        journal.open("a") as notes,
+        journal.open("a", encoding="utf-8") as notes,
         tqdm(total=len(names), initial=finished, unit="image", disable=None) as bar,
     ):
         for start, block in _run(source, path, todo, threads, draft):
@@ -201,7 +201,7 @@ def _journal(journal: Path, path: Path, blocks: dict[int, list[str]]) -> dict[in
     """Return the blocks that an earlier pass has finished, with what it found."""
     done = {}
     if journal.is_file() and path.is_file():
-        for line in journal.read_text().splitlines():
+        for line in journal.read_text(encoding="utf-8").splitlines():
             try:
                 note = json.loads(line)
                 if note["start"] in blocks:

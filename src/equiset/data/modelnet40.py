@@ -185,7 +185,7 @@ def _find(root: Path) -> list[dict[str, Any]]:
 def _recognise(root: Path, meshes: list[dict[str, Any]]) -> dict[str, Any]:
     """Say whose meshes these are by their names; `prepare` settles it when it has read them."""
     if (root / STAND_IN).exists():
-        text = (root / STAND_IN).read_text().splitlines()[0]
+        text = (root / STAND_IN).read_text(encoding="utf-8").splitlines()[0]
         return {"kind": "stand-in", "share": 0.0, "description": text}
     return recognise({name_of(mesh["file"]): None for mesh in meshes}).about
 

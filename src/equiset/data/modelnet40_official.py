@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-_TABLE = files("equiset.data").joinpath("modelnet40_official.txt").read_text()
+_TABLE = files("equiset.data").joinpath("modelnet40_official.txt").read_text(encoding="utf-8")
 _LINES = [line.split(" ", 3) for line in _TABLE.splitlines()]
 
 CLASS_SIZES = {name: (int(train), int(test)) for name, train, test, _ in _LINES}

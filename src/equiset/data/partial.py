@@ -20,12 +20,12 @@ log = logging.getLogger(__name__)
 
 def remember_origin(path: Path, origin: str) -> None:
     """Note beside a file where it came from, for the runs that find it there."""
-    _beside(path, ".origin").write_text(origin + "\n")
+    _beside(path, ".origin").write_text(origin + "\n", encoding="utf-8")
 
 
 def origin_of(path: Path) -> str:
     try:
-        return _beside(path, ".origin").read_text().strip()
+        return _beside(path, ".origin").read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         return "unknown"
 
@@ -68,12 +68,12 @@ class Partial:
     def begin(self, url: str, validator: str | None) -> None:
         """Start anew with the version of `url` that `validator` (an ETag or a date) identifies."""
         self.drop()
-        self.note.write_text(json.dumps({"url": url, "validator": validator}))
+        self.note.write_text(json.dumps({"url": url, "validator": validator}), encoding="utf-8")
 
     def validator(self, url: str) -> str | None:
         """Return what identifies the version at `url` that the part belongs to, if it does and can be resumed."""
         try:
-            note = json.loads(self.note.read_text())
+            note = json.loads(self.note.read_text(encoding="utf-8"))
             return note["validator"] if note["url"] == url else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -89,7 +89,7 @@ class Partial:
     def locked(self) -> Iterator[None]:
         """Let one process at a time download a file; the others wait and then find it there."""
         self.destination.parent.mkdir(parents=True, exist_ok=True)
-        with _beside(self.destination, ".lock").open("w") as file:
+        with _beside(self.destination, ".lock").open("w", encoding="utf-8") as file:
             # Some network file systems have no locks: to go on without is better than not at all.
             with contextlib.suppress(OSError):
                 if fcntl:

@@ -150,7 +150,7 @@ class Claims(Settings):
 def read_claims(path: Path) -> list[Claim]:
     """Return the claims of a file, or raise an `EquisetError` that names the wrong entry and key."""
     try:
-        content = yaml.safe_load(path.read_text())
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise EquisetError(f"{path} is not a claims file that can be read: {error}") from None
     try:

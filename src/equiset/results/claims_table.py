@@ -115,7 +115,7 @@ def write_html(path: Path, judgements: list[Judgement]) -> None:
 </body></html>
 """
     with atomic_path(path) as partial:
-        partial.write_text(page)
+        partial.write_text(page, encoding="utf-8")
 
 
 def _row(judgement: Judgement) -> str:

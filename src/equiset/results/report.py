@@ -74,7 +74,7 @@ def collect(folder: Path, chapters: list[Chapter]) -> dict[str, Any]:
 
 def read_claims(path: Path) -> list[dict[str, Any]]:
     """Return the judged claims in the order of the file, each with how its verdict is shown."""
-    with path.open(newline="") as file:
+    with path.open(encoding="utf-8", newline="") as file:
         claims = list(csv.DictReader(file))
     for claim in claims:
         word = next((word for word in VERDICTS if claim["verdict"].startswith(word)), None)

@@ -60,7 +60,7 @@ class Table:
             case suffix:
                 raise ValueError(f"a table is written as .csv, .md or .tex, not {suffix}")
         with atomic_path(path) as partial:
-            partial.write_text(text)
+            partial.write_text(text, encoding="utf-8")
 
     def _latex(self) -> str:
         """Return a booktabs table with its notes beneath (needs booktabs, across pages array and longtable too)."""
@@ -104,7 +104,7 @@ class ShownTable:
     @classmethod
     def read(cls, path: Path) -> "ShownTable":
         """Read what `Table.write` wrote to a `.md` file."""
-        blocks = path.read_text().strip().split("\n\n")
+        blocks = path.read_text(encoding="utf-8").strip().split("\n\n")
         header, _, *rows = (_cells(line) for line in blocks[1].splitlines())
         return cls(blocks[0].strip("*"), header, rows, blocks[2:])
 

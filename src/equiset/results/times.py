@@ -84,7 +84,7 @@ def read_times(benchmarks: Path, logs: Path) -> Times:
         values = pd.read_csv(path, sep="\t", na_values=["-", "NA"]).iloc[0]
         started = processor = np.nan
         log = logs / place.with_suffix(".log")
-        if log.exists() and (said := _STARTED.findall(log.read_text(errors="replace"))):
+        if log.exists() and (said := _STARTED.findall(log.read_text(errors="replace", encoding="utf-8"))):
             started, processor = map(float, said[-1])
         rows.append(
             {

@@ -73,7 +73,9 @@ def show_all(arguments: argparse.Namespace) -> None:
             show.main([*map(str, options), "--output", *(str(folder / part / f"{name}.{end}") for end in endings)])
         except MissingFileError:  # of an analysis or a run that is still to come
             continue
-    (folder / "README.md").write_text(page(settings.title, by_variant(runs), arguments.config, folder))
+    (folder / "README.md").write_text(
+        page(settings.title, by_variant(runs), arguments.config, folder), encoding="utf-8"
+    )
 
 
 def page(title: str, groups: dict[str, list[Run]], config: Path, folder: Path) -> str:
@@ -92,7 +94,7 @@ def page(title: str, groups: dict[str, list[Run]], config: Path, folder: Path) -
         "`runs/` holds the settings, data digests, versions and times of every run, its metrics by epoch, its "
         "predictions and its weights; `measures.parquet` every number with its interval.",
     ]
-    parts += [path.read_text().strip() for path in sorted((folder / "tables").glob("*.md"))]
+    parts += [path.read_text(encoding="utf-8").strip() for path in sorted((folder / "tables").glob("*.md"))]
     parts += [f"![{path.stem}](figures/{path.name})" for path in sorted((folder / "figures").glob("*.png"))]
     return "\n\n".join(parts) + "\n"
 

@@ -24,9 +24,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--claims", required=True, type=Path, help="the claims file, YAML")
     arguments = parser.parse_args(argv)
     judge_published.main([str(arguments.reference), "--claims", str(arguments.claims)])
-    text = with_results(arguments.readme.read_text(), arguments.reference)
+    text = with_results(arguments.readme.read_text(encoding="utf-8"), arguments.reference)
     with atomic_path(arguments.readme) as partial:
-        partial.write_text(text)
+        partial.write_text(text, encoding="utf-8")
 
 
 def with_results(page: str, reference: Path) -> str:
@@ -58,7 +58,7 @@ def published(reference: Path) -> str:
             f"Not tested: {reasons or 'none'}. [All claims]({reference / 'claims' / 'claims.md'}).",
             f"![Accuracy by epoch of the four models on sums of MNIST digits]({figure})",
             "<details><summary>The published MNIST runs in numbers</summary>",
-            (reference / "mnist_sums" / "tables" / "accuracy.md").read_text().strip(),
+            (reference / "mnist_sums" / "tables" / "accuracy.md").read_text(encoding="utf-8").strip(),
             "</details>",
         ]
     )

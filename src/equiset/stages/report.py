@@ -22,9 +22,9 @@ def main(argv: list[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     content = collect(arguments.results, [chapter_of(name, arguments.figures.get(name)) for name in EXPERIMENTS])
     with atomic_path(arguments.captions) as partial:
-        partial.write_text(write_captions(content))
+        partial.write_text(write_captions(content), encoding="utf-8")
     with atomic_path(arguments.page) as partial:
-        partial.write_text(write_page(arguments.template, content))
+        partial.write_text(write_page(arguments.template, content), encoding="utf-8")
 
 
 def chapter_of(experiment: str, figures: list[str] | None = None) -> Chapter:

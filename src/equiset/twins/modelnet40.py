@@ -253,4 +253,4 @@ def write(folder: Path, sizes: dict[str, tuple[int, int]], seed: int) -> None:
                     rng = np.random.default_rng([seed, number, split == "test", index - first])
                     path = partial / name / split / f"{name}_{index + 1:04}.off"
                     path.write_bytes(as_off(*draw(table[name], rng), rng))
-        (partial / STAND_IN).write_text(f"{DESCRIPTION}\nSeed {seed}.\n")
+        (partial / STAND_IN).write_text(f"{DESCRIPTION}\nSeed {seed}.\n", encoding="utf-8")
