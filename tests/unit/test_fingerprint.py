@@ -180,7 +180,7 @@ MAY_COMPUTE = {
 }
 # They reach jobs by the files that a job reads and writes, or by its parameters.
 CONSTANTS = {"title", "dataset", "tables", "figures", "private", "analyses", "name", "holds"}
-CONSTANTS |= {"bringing", "choosing", "preparing"}
+CONSTANTS |= {"bringing", "choosing", "preparing", "endings", "depth"}
 
 
 @pytest.mark.parametrize("name", DECLARING)

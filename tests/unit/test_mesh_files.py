@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import trimesh
 
-from equiset.data.mesh_files import SUFFIXES, BadMeshError, parse_mesh, read_mesh
+from equiset.data.mesh_files import BadMeshError, parse_mesh, read_mesh
 from equiset.data.meshes import points_of
+from equiset.data.modelnet40 import SUFFIXES
 from equiset.twins import modelnet40 as twin
 
 VERTICES = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0.5, 2, 0]]

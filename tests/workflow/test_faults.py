@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 import subprocess
 import sys
 
@@ -82,3 +83,18 @@ def test_a_damaged_file_is_named_and_nothing_is_left(project, mnist_files, tmp_p
     assert "Traceback" not in done.stderr
     assert not (project.folder / STORE).exists()
     assert not list((project.folder / "results").rglob("*.partial"))
+
+
+def test_own_files_that_change_are_fetched_again_and_a_touch_is_not(project, mnist_files, tmp_path):
+    folder = tmp_path / "mine"
+    shutil.copytree(mnist_files, folder)
+    project.edit("scales", "smoke", "datasets", "mnist", value={"source": "folder", "folder": str(folder)})
+    done = project.snakemake(STORE)
+    assert done.returncode == 0, done.stderr
+    labels = folder / "t10k-labels-idx1-ubyte.gz"
+    labels.touch()
+    assert project.planned(STORE) == {}
+    content = bytearray(gzip.decompress(labels.read_bytes()))
+    content[-1] = (content[-1] + 1) % 10
+    labels.write_bytes(gzip.compress(content))
+    assert project.planned(STORE) == {"fetch": 1, "prepare": 1}

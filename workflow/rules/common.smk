@@ -27,6 +27,7 @@ from equiset.config import (
     user_changes,
 )
 from equiset.data import DATASETS
+from equiset.data.inventory import identify
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
@@ -101,6 +102,21 @@ def experiment_code(stage, part, *more):
     return lambda wildcards: fingerprint(
         f"equiset.stages.{stage}", f"{EXPERIMENTS[wildcards.experiment]}.{part}", *more
     )
+
+
+def download_folder(scale, dataset):
+    """Where the downloads of a data set are kept."""
+    return f"{config_at(scale).data_folder}/{dataset}"
+
+
+@cache
+def raw_files(scale, dataset):
+    """What decides which raw files there are; of a user's own folder, what is in it at this moment."""
+    spec = manifest_spec(config_at(scale), dataset)
+    settings = config_at(scale).dataset(dataset)
+    if settings.source == "folder":
+        spec["content"] = identify(settings, Path(download_folder(scale, dataset)))
+    return canonical_json(spec)
 
 
 def processes(wildcards):

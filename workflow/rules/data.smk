@@ -19,15 +19,13 @@ rule fetch:
         runtime=240,
     params:
         code=data_code("fetch"),
-        files=lambda wildcards: canonical_json(
-            manifest_spec(config_at(wildcards.scale), wildcards.dataset)
-        ),
+        files=lambda wildcards: raw_files(wildcards.scale, wildcards.dataset),
         # With mirrors and time limits, which fetch nothing again: what is derived from an output is not compared.
         spec=lambda wildcards, output: canonical_json(
             fetch_spec(config_at(wildcards.scale), wildcards.dataset)
         ),
         # Not an output: what was downloaded outlives a failed job.
-        cache=lambda wildcards: f"{config_at(wildcards.scale).data_folder}/{wildcards.dataset}",
+        cache=lambda wildcards: download_folder(wildcards.scale, wildcards.dataset),
     message:
         "Fetching {wildcards.dataset}"
     shell:

@@ -14,10 +14,11 @@ import PIL
 from pydantic import Field
 
 from equiset.data.celeba_annotations import PARTS, ROLES, Annotations, read_annotations
-from equiset.data.celeba_images import SIDE, SIZE, ImageSource, convert, listing_digest
+from equiset.data.celeba_images import ENDINGS, SIDE, SIZE, ImageSource, convert
 from equiset.data.download import download
+from equiset.data.inventory import contents
 from equiset.data.partial import origin_of
-from equiset.data.source import ABOUT, Address, Kind, SourceSettings, Space
+from equiset.data.source import ABOUT, FETCH_ANEW, Address, Kind, SourceSettings, Space
 from equiset.errors import EquisetError
 from equiset.files import atomic_path, digest, digest_json, write_json
 from equiset.settings import Settings
@@ -75,6 +76,8 @@ class CelebaSettings(SourceSettings):
     name: ClassVar[str] = "celeba"
     holds: ClassVar[str] = "the files"
     preparing: ClassVar[frozenset[str]] = frozenset({"decoding"})
+    endings: ClassVar[tuple[str, ...]] = (*ENDINGS, ".txt", ".zip")
+    depth: ClassVar[int] = 4  # celeba/img_align_celeba/img_align_celeba/
 
     folder: str | None = None
     """With `source: folder`, the folder of the three annotation files and of the images: `img_align_celeba.zip`, or a
@@ -128,7 +131,7 @@ def fetch(settings: CelebaSettings, cache: Path) -> dict[str, Any]:
         "share": whose.share,
         "description": whose.description,
         "files": {
-            role: {"path": str(path), **_identify(path), "origin": origins[role]} for role, path in paths.items()
+            role: {"path": str(path), **_identify(path, cache), "origin": origins[role]} for role, path in paths.items()
         },
         # Beside the downloads, so that a pass over the images that was interrupted is found again.
         "work": str((cache / "unfinished").absolute()),
@@ -313,28 +316,27 @@ def _make_twin(size: TwinSize, cache: Path) -> dict[str, Path]:
     return paths
 
 
-def _identify(path: Path) -> dict[str, Any]:
+def _identify(path: Path, cache: Path) -> dict[str, Any]:
     if path.is_dir():
-        sizes = ImageSource(path).list()
-        return {"bytes": sum(sizes.values()), "sha256": listing_digest(sizes)}
+        found = contents(path, ImageSource(path).list(), cache)
+        return {"bytes": sum(image.bytes for image in found.values()), "sha256": digest_json(found)}
     return {"bytes": path.stat().st_size, "sha256": digest(path)}
 
 
 def _checked(manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Path], Path]:
     """Return what the manifest says of the data, the paths of files that have not changed, and the working folder."""
-    remedy = "Delete the manifest and run again, so that the data are fetched anew."
     try:
         if manifest["dataset"] != "celeba":
-            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of celeba. {remedy}")
+            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of celeba. {FETCH_ANEW}")
         about = {key: manifest[key] for key in ABOUT}
         entries = {role: manifest["files"][role] for role in FILES}
         expected = {role: (Path(entry["path"]), entry["bytes"], entry["sha256"]) for role, entry in entries.items()}
         work = Path(manifest["work"])
     except (KeyError, TypeError) as error:
-        raise EquisetError(f"the manifest is not complete ({error!r}). {remedy}") from None
+        raise EquisetError(f"the manifest is not complete ({error!r}). {FETCH_ANEW}") from None
     for path, size, sha256 in expected.values():
         if not path.exists():
-            raise EquisetError(f"{path}, which the manifest names, is gone. {remedy}")
-        if (found := _identify(path))["bytes"] != size or found["sha256"] != sha256:
-            raise EquisetError(f"{path} has changed since the manifest was written. {remedy}")
+            raise EquisetError(f"{path}, which the manifest names, is gone. {FETCH_ANEW}")
+        if (found := _identify(path, work.parent))["bytes"] != size or found["sha256"] != sha256:
+            raise EquisetError(f"{path} has changed since the manifest was written. {FETCH_ANEW}")
     return about, {role: path for role, (path, _, _) in expected.items()}, work

@@ -5,7 +5,6 @@ is finished is noted in a journal, so that a pass that was interrupted goes on w
 on any of that.
 """
 
-import hashlib
 import io
 import json
 import logging
@@ -35,7 +34,7 @@ _BLOCK = 256  # images
 _LARGEST_FILE = 2**24
 _LARGEST_SIDE = 4096
 _LOG_EVERY_S = 30.0
-_ENDINGS = (".jpg", ".jpeg", ".png")
+ENDINGS = (".jpg", ".jpeg", ".png")
 # What an image, or its entry in the zip file, may raise. RuntimeError: an encrypted entry, or a strange compression.
 _UNREADABLE = (OSError, ValueError, SyntaxError, KeyError, EOFError, RuntimeError)
 _UNREADABLE += (zipfile.BadZipFile, zlib.error, Image.DecompressionBombError)
@@ -104,7 +103,7 @@ def _images_in(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 
 def _is_image(name: str) -> bool:
     # What macOS leaves beside each file, `._000001.jpg`, has its ending and is none.
-    return name.endswith(_ENDINGS) and not name.startswith(".")
+    return name.endswith(ENDINGS) and not name.startswith(".")
 
 
 class _Reader:
@@ -259,8 +258,3 @@ def _fill(reader: _Reader, images: np.memmap, start: int, names: list[str], draf
             found.faults[name] = f"{type(error).__name__}: {error}".replace("\n", " ")[:200]
     images.flush()
     return found
-
-
-def listing_digest(sizes: dict[str, int]) -> str:
-    """Identify a collection of images by their names and sizes."""
-    return hashlib.sha256("".join(f"{name} {size}\n" for name, size in sorted(sizes.items())).encode()).hexdigest()

@@ -5,6 +5,7 @@ splits vertices by their texture, and counts negative indices from the end of th
 Only geometry is taken, and only what the file itself holds: no material, texture or other file is ever opened.
 """
 
+import hashlib
 import io
 import json
 import re
@@ -16,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from equiset.data.off import check_mesh, fan, parse_off
+from equiset.data.source import FETCH_ANEW
 from equiset.errors import EquisetError
 
 Mesh = tuple[np.ndarray, np.ndarray]
 
-SUFFIXES = (".off", ".ply", ".obj", ".stl", ".glb", ".gltf")
 UNSHARED = (".stl",)
 """Formats that repeat a vertex for every triangle, so that its number of vertices says nothing."""
 _LARGEST = 2**30  # bytes of one file
@@ -36,10 +37,11 @@ class BadMeshError(EquisetError):
     """A mesh from which no points can be drawn."""
 
 
-def read_mesh(path: str | Path) -> Mesh:
+def read_mesh(path: str | Path, sha256: str | None = None) -> Mesh:
     """Return vertices (float64, n x 3) and triangles (int64, m x 3) of a file, or raise `BadMeshError` with the reason.
 
     Coordinates are those of the file: no axis is turned. Of a scene, all parts are taken where its transforms put them.
+    A file that does not have the given digest is no bad mesh, but one that was changed meanwhile.
     """
     path = Path(path)
     try:
@@ -48,6 +50,8 @@ def read_mesh(path: str | Path) -> Mesh:
         content = path.read_bytes()
     except OSError as error:
         raise BadMeshError(f"{path} cannot be read: {error.strerror or error}") from None
+    if sha256 and hashlib.sha256(content).hexdigest() != sha256:
+        raise EquisetError(f"{path} has changed since the manifest was written. {FETCH_ANEW}")
     try:
         return parse_mesh(content, path.suffix.lower())
     except ValueError as reason:

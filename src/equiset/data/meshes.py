@@ -34,9 +34,9 @@ class Drawn(NamedTuple):
     """Digest of its triangles, the same in all formats."""
 
 
-def points_of(path: Path, name: str, count: int, seed: int, sampling: str) -> Drawn:
+def points_of(path: Path, name: str, count: int, seed: int, sampling: str, sha256: str | None = None) -> Drawn:
     """Return the points of one mesh. Seed and name decide them, so that they do not depend on the other meshes."""
-    vertices, triangles = read_mesh(path)
+    vertices, triangles = read_mesh(path, sha256)
     named = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
     rng = np.random.default_rng([seed, named])
     try:
@@ -50,11 +50,11 @@ def points_of(path: Path, name: str, count: int, seed: int, sampling: str) -> Dr
     return Drawn(cloud, counts, hashlib.sha256(corners.tobytes()).hexdigest())
 
 
-def _try(root: Path, seed: int, sampling: str, task: tuple[str, int]) -> Drawn | str:
-    file, count = task
+def _try(root: Path, seed: int, sampling: str, task: tuple[str, int, str | None]) -> Drawn | str:
+    file, count, sha256 = task
     try:
-        return points_of(root / file, name_of(file), count, seed, sampling)
-    except EquisetError as error:
+        return points_of(root / file, name_of(file), count, seed, sampling, sha256)
+    except BadMeshError as error:
         return str(error)
 
 
@@ -80,7 +80,8 @@ def write_store(
     folder.mkdir(parents=True, exist_ok=True)
     classes = sorted({mesh["class"] for mesh in meshes})
     sha256, rows, skipped, counts, contents = hashlib.sha256(), [], [], {}, []
-    one, tasks = partial(_try, root, seed, sampling), [(mesh["file"], sizes[mesh["split"]]) for mesh in meshes]
+    one = partial(_try, root, seed, sampling)
+    tasks = [(mesh["file"], sizes[mesh["split"]], mesh["sha256"]) for mesh in meshes]
     with (folder / "pool.f32").open("wb") as file, _mapper(len(meshes), sampling, threads) as mapped:
         for mesh, drawn in zip(meshes, mapped(one, tasks), strict=True):
             if isinstance(drawn, str):
@@ -95,7 +96,8 @@ def write_store(
             sha256.update(content)
             place = {"scale": cloud.scale, **dict(zip(("x", "y", "z"), cloud.centre, strict=True))}
             label = classes.index(mesh["class"])
-            rows.append({**mesh, "label": label, "points": len(cloud.points), "area": cloud.area, **place})
+            found = {key: mesh[key] for key in ("file", "class", "split", "bytes")}
+            rows.append({**found, "label": label, "points": len(cloud.points), "area": cloud.area, **place})
             counts[name_of(mesh["file"])] = drawn.counts
             contents.append(drawn.content)
     table = pd.DataFrame(rows).astype({"label": "int16"}) if rows else pd.DataFrame({"class": [], "split": []})

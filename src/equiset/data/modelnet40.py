@@ -8,8 +8,9 @@ from pydantic import Field
 
 from equiset.data.archive import unpack
 from equiset.data.download import download
+from equiset.data.inventory import contents
 from equiset.data.modelnet40_official import CLASS_SIZES, name_of, recognise, some
-from equiset.data.source import ABOUT, Address, SourceSettings, Space
+from equiset.data.source import ABOUT, FETCH_ANEW, Address, SourceSettings, Space
 from equiset.errors import EquisetError
 from equiset.files import digest
 from equiset.fingerprint import fingerprint
@@ -22,6 +23,7 @@ ARCHIVE_BYTES = 2_039_180_837
 ARCHIVE_SHA256 = "42dc3e656932e387f554e25a4eb2cc0e1a1bd3ab54606e2a9eae444c60e536ac"
 UNPACKED_AT_MOST = 20 * 2**30
 TWIN_COMMAND = "snakemake --cores all --config 'datasets={modelnet40: {source: twin}}'"
+SUFFIXES = (".off", ".ply", ".obj", ".stl", ".glb", ".gltf")
 STAND_IN = "stand-in.txt"
 """A file beside the classes of the stand-in, so that it is never taken for the real data."""
 
@@ -43,6 +45,8 @@ class ModelNetSettings(SourceSettings):
     name: ClassVar[str] = "modelnet40"
     holds: ClassVar[str] = "the classes"
     preparing: ClassVar[frozenset[str]] = frozenset({"pool", "test_pool", "sampling", "seed", "on_bad_mesh"})
+    endings: ClassVar[tuple[str, ...]] = (*SUFFIXES, STAND_IN)
+    depth: ClassVar[int] = 3
 
     folder: str | None = None
     """With `source: folder`, a folder with meshes in `<class>/train/` and `<class>/test/`, whatever the classes: files
@@ -87,7 +91,7 @@ def fetch(settings: ModelNetSettings, cache: Path) -> dict[str, Any]:
         root = Path(settings.folder).expanduser().absolute()
     else:
         root = _make_twin(settings.twin, cache)
-    meshes = _find(root)
+    meshes = _find(root, cache)
     return {
         "dataset": "modelnet40",
         "source": settings.source,
@@ -102,21 +106,20 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: ModelNetSettings, 
     """Draw the points of every mesh: `pool.f32`, `meshes.parquet` and `store.json` in `folder`."""
     from equiset.data.meshes import write_store  # pyarrow and pandas, which nobody needs to read a config
 
-    remedy = "Delete the manifest and run again, so that the data are fetched anew."
     try:
         if manifest["dataset"] != "modelnet40":
-            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of modelnet40. {remedy}")
+            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of modelnet40. {FETCH_ANEW}")
         about = {key: manifest[key] for key in ABOUT}
         root, meshes = Path(manifest["root"]), manifest["meshes"]
-        sizes = {mesh["file"]: mesh["bytes"] for mesh in meshes}
+        expected = {mesh["file"]: (mesh["bytes"], mesh["sha256"]) for mesh in meshes}
     except (KeyError, TypeError) as error:
-        raise EquisetError(f"the manifest is not complete ({error!r}). {remedy}") from None
-    for name, size in sizes.items():
+        raise EquisetError(f"the manifest is not complete ({error!r}). {FETCH_ANEW}") from None
+    for name, (size, _) in expected.items():  # their digests when they are read
         path = root / name
         if not path.is_file():
-            raise EquisetError(f"{path}, which the manifest names, is gone. {remedy}")
+            raise EquisetError(f"{path}, which the manifest names, is gone. {FETCH_ANEW}")
         if path.stat().st_size != size:
-            raise EquisetError(f"{path} has changed since the manifest was written. {remedy}")
+            raise EquisetError(f"{path} has changed since the manifest was written. {FETCH_ANEW}")
     pools = {"train": settings.pool, "test": settings.test_pool}
     write_store(root, meshes, folder, about, pools, settings.seed, settings.sampling, settings.on_bad_mesh, threads)
 
@@ -143,10 +146,8 @@ def _download(settings: ModelNetSettings, cache: Path) -> tuple[Path, dict[str, 
     return root, {"archive": {"path": str(archive), "bytes": ARCHIVE_BYTES, "sha256": ARCHIVE_SHA256, "origin": origin}}
 
 
-def _find(root: Path) -> list[dict[str, Any]]:
-    """Return file, class, split and size of all meshes, in the order of their names."""
-    from equiset.data.mesh_files import SUFFIXES  # numpy and pyarrow, which nobody needs to read a config
-
+def _find(root: Path, cache: Path) -> list[dict[str, Any]]:
+    """Return file, class, split, size and digest of all meshes, in the order of their names."""
     where = f"datasets.modelnet40: {root}"
     if not root.is_dir():
         raise EquisetError(f"{where}: there is no such folder")
@@ -167,8 +168,9 @@ def _find(root: Path) -> list[dict[str, Any]]:
     if unread:
         read = ", ".join(suffix[1:].upper() for suffix in SUFFIXES)
         log.warning("%s: %d files are not read (%s); meshes are files of %s", root, len(unread), some(unread), read)
+    known = contents(root, map(str, found.values()), cache)
     meshes = [
-        {"file": str(file), "class": kind, "split": split, "bytes": (root / file).stat().st_size}
+        {"file": str(file), "class": kind, "split": split, **known[str(file)]._asdict()}
         for (kind, split, _), file in sorted(found.items())
     ]
     classes = {split: {mesh["class"] for mesh in meshes if mesh["split"] == split} for split in ("train", "test")}

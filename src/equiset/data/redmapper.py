@@ -15,7 +15,7 @@ from equiset.data.catalogue import FEATURES, MEMBER_COLUMNS, convert_members, re
 from equiset.data.download import download
 from equiset.data.fits import open_table
 from equiset.data.partial import origin_of
-from equiset.data.source import ABOUT, Address, Kind, SourceSettings, Space
+from equiset.data.source import ABOUT, FETCH_ANEW, Address, Kind, SourceSettings, Space
 from equiset.errors import EquisetError
 from equiset.files import digest, read_json, write_json
 from equiset.settings import Settings
@@ -44,6 +44,8 @@ class RedmapperSettings(SourceSettings):
 
     name: ClassVar[str] = "redmapper"
     holds: ClassVar[str] = "the two files"
+    endings: ClassVar[tuple[str, ...]] = (".fit", ".fits", ".fit.gz", ".fits.gz")
+    depth: ClassVar[int] = 1
 
     folder: str | None = None
     """With `source: folder`, the folder of the two FITS files, compressed or not."""
@@ -226,19 +228,18 @@ def _make_twin(size: TwinSize, cache: Path) -> dict[str, Path]:
 
 def _checked(manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Path]]:
     """Return what the manifest says of the data, and the paths of files that are still what it says they are."""
-    remedy = "Delete the manifest and run again, so that the data are fetched anew."
     try:
         if manifest["dataset"] != "redmapper":
-            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of redmapper. {remedy}")
+            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of redmapper. {FETCH_ANEW}")
         about = {key: manifest[key] for key in ABOUT}
         expected = {role: manifest["files"][role] for role in FILES}
         paths = {role: Path(entry["path"]) for role, entry in expected.items()}
         sums = {role: (entry["bytes"], entry["sha256"]) for role, entry in expected.items()}
     except (KeyError, TypeError) as error:
-        raise EquisetError(f"the manifest is not complete ({error!r}). {remedy}") from None
+        raise EquisetError(f"the manifest is not complete ({error!r}). {FETCH_ANEW}") from None
     for role, path in paths.items():
         if not path.is_file():
-            raise EquisetError(f"{path}, which the manifest names, is gone. {remedy}")
+            raise EquisetError(f"{path}, which the manifest names, is gone. {FETCH_ANEW}")
         if (path.stat().st_size, digest(path)) != sums[role]:
-            raise EquisetError(f"{path} has changed since the manifest was written. {remedy}")
+            raise EquisetError(f"{path} has changed since the manifest was written. {FETCH_ANEW}")
     return about, paths

@@ -18,6 +18,8 @@ Address = Annotated[str, AfterValidator(_is_address)]
 """Where something is downloaded from."""
 Kind = Literal["whole", "part", "own", "stand-in"]
 """Whose data these are: the paper's, `whole` or `part`; someone's `own`; or a `stand-in`, generated in their place."""
+FETCH_ANEW = "Delete the manifest and run again, so that the data are fetched anew."
+"""What to do when raw files are not what the manifest says."""
 ABOUT = ("dataset", "source", "kind", "share", "description")
 """What a manifest and a store say of the data as a whole. `share` is 1.0 for the whole of the paper's data, the share
 of its items for a part, and 0.0 otherwise."""
@@ -48,6 +50,10 @@ class SourceSettings(Settings):
     """The fields that say which raw files to take. `prepare` knows these by the manifest."""
     preparing: ClassVar[frozenset[str]] = frozenset()
     """The fields that `fetch` does not look at."""
+    endings: ClassVar[tuple[str, ...]]
+    """Of a user's folder, the files with these endings are raw data; when one changes, the data are fetched again."""
+    depth: ClassVar[int]
+    """How many levels of a user's folder may hold them."""
 
     source: Literal["download", "folder", "twin"] = "download"
     """`download`: the mirrors; `folder`: files that you have; `twin`: a stand-in, made without any network."""
