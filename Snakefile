@@ -1,8 +1,19 @@
 """Reproduces "Deep Learning with Sets and Point Clouds": `snakemake --cores all`."""
 
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 min_version("9.0")
+
+if not Path("Snakefile").exists() or not Path("Snakefile").samefile(
+    workflow.main_snakefile
+):
+    raise WorkflowError(
+        f"results and downloads belong into the project's own folder: run the same command in {workflow.basedir}, "
+        "without --snakefile and --directory. For a second set of results, copy the project"
+    )
 
 
 configfile: "config.yaml"

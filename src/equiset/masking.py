@@ -8,7 +8,9 @@ import logging
 import os
 import sys
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
+
+from equiset.errors import EquisetError
 
 VARIABLE = "MLFLOW_TRACKING_URI"
 _MASK = "***"
@@ -16,7 +18,7 @@ _MASK = "***"
 
 def without_secrets(uri: str) -> str:
     """Return an address with user, password and the values of its query masked: `http://***@host/?token=***`."""
-    parts = urlsplit(uri)
+    parts = _split(uri)
     address = parts.netloc.rpartition("@")
     netloc = f"{_MASK}@{address[2]}" if address[1] else parts.netloc
     query = urlencode({key: _MASK for key, _ in parse_qsl(parts.query, keep_blank_values=True)}, safe="*")
@@ -24,6 +26,14 @@ def without_secrets(uri: str) -> str:
         return uri
     # Put together by hand: `sqlite:///file` would lose slashes.
     return uri.replace(parts.netloc, netloc, 1).partition("?")[0] + (f"?{query}" if query else "")
+
+
+def _split(uri: str) -> SplitResult:
+    try:
+        return urlsplit(uri)
+    except ValueError as error:
+        # Without the address, whose secrets cannot be told from the rest.
+        raise EquisetError(f"the tracking address is none ({error}): mend tracking.uri or {VARIABLE}") from None
 
 
 def with_secrets(uri: str) -> str:
@@ -34,7 +44,7 @@ def with_secrets(uri: str) -> str:
 
 def scrub(text: str, uri: str) -> str:
     """Return a text in which no secret of an address is left."""
-    parts = urlsplit(uri)
+    parts = _split(uri)
     user = parts.netloc.rpartition("@")[0]
     secrets = {user, unquote(user), *(value for _, value in parse_qsl(parts.query))}
     for part in user.split(":"):

@@ -4,12 +4,14 @@ import fcntl
 import getpass
 import logging
 import os
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 # An unreachable server must cost seconds, not the quarter of an hour of MLflow's default retries.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -30,7 +32,7 @@ from equiset.results.runs import Run
 
 log = logging.getLogger(__name__)
 
-Unreachable = MlflowException
+_PATIENCE_S = 5.0  # with a database that another program has locked
 _BATCH = 1000  # MLflow's own limit of metrics in one call
 _NOTE = "mlflow.note.content"  # what MLflow shows as the description
 _SUPERSEDED = "equiset.superseded_by"
@@ -172,13 +174,27 @@ def open_store(uri: str) -> MlflowClient:
     """Open a tracking store; a new SQLite file gets its tables here."""
     with _alone(uri):
         database = _database(uri)
-        if database and not database.exists():
+        if database and database.exists():
+            # MLflow tries to open what it cannot read for two minutes.
+            with closing(sqlite3.connect(f"file:{quote(str(database))}?mode=ro", _PATIENCE_S, uri=True)) as opened:
+                opened.execute("select name from sqlite_master").fetchone()
+        elif database:
             # A process that is killed between two of the many tables must not leave a database that none can open.
             with atomic_path(database) as partial:
                 MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
         client = MlflowClient(tracking_uri=uri)
         client.search_experiments(max_results=1)
     return client
+
+
+def remedy(uri: str) -> str:
+    """Say what to do when a store does not take the runs."""
+    database = _database(uri)
+    if not (database and database.exists()):
+        return "Send them later: make track"
+    if "'" in str(Path.cwd()):  # MLflow writes the path into its queries as it is
+        return "Rename the folder of the project, so that its path has no quotation mark, and send them: make track"
+    return f"Close what else uses {database}; if it is damaged, delete it: it holds copies. Then send them: make track"
 
 
 def _database(uri: str) -> Path | None:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from equiset.config import read_config, resolve
+from equiset.errors import EquisetError
 from equiset.masking import without_secrets
 
 
@@ -28,4 +29,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except EquisetError as error:
+        sys.exit(str(error))

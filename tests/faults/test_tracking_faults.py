@@ -4,6 +4,7 @@ A server that is never there is held by tests/unit/test_tracking.py.
 """
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -80,6 +81,52 @@ def test_a_database_deleted_in_the_middle_costs_no_result(uri, tmp_path, monkeyp
     assert len(told["sent"]) == 1
     assert told["pending"] == [str(run) for run in runs[1:]]
     assert told["fault"]
+
+
+def locked(path):
+    database = sqlite3.connect(path)
+    database.execute("begin exclusive")
+    return database
+
+
+DAMAGES = {
+    "garbage": lambda path: path.write_bytes(b"no database" * 1000),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:20_000]),
+    "overwritten": lambda path: path.write_bytes(path.read_bytes()[:8192] + b"\xff" * 100_000),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "locked": locked,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_or_locked_database_stops_no_result(uri, tmp_path, monkeypatch, caplog, damage):
+    monkeypatch.setattr("equiset.tracking._PATIENCE_S", 0.1)
+    run, database = write_run(tmp_path, seed=0), tmp_path / "mlflow.db"
+    held = DAMAGES[damage](database)
+    started = time.monotonic()
+    track.main(["--uri", uri])
+    track.main(["--uri", uri, *arguments_for([run], tmp_path / "tracked.json")])
+    assert time.monotonic() - started < 30, "MLflow's own patience is longer"
+    told = read_json(tmp_path / "tracked.json")
+    assert told["pending"] == [str(run)]
+    assert "\n" not in told["fault"]
+    assert f"Close what else uses {database}; if it is damaged, delete it" in caplog.text
+    if damage == "locked":
+        held.close()
+
+
+def test_a_folder_whose_name_has_quotation_marks(tmp_path, monkeypatch, caplog, empty_database):
+    """One kind works. With both, MLflow's own SQL fails, and what to do is said."""
+    folder = tmp_path / "it's"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    shutil.copy(empty_database, "mlflow.db")
+    arguments = ["--uri", "sqlite:///mlflow.db", *arguments_for([write_run(folder)], tmp_path / "tracked.json")]
+    track.main(arguments)
+    assert read_json(tmp_path / "tracked.json")["pending"] == []
+    monkeypatch.setattr(track, "open_experiment", lambda *_: 1 / 0)
+    track.main(arguments)
+    assert "Rename the folder of the project" in caplog.text
 
 
 def serve(folder, port):

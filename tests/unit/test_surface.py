@@ -79,6 +79,8 @@ def test_a_mesh_far_from_the_origin_keeps_its_shape():
         ([[1, 1, 1]] * 3, "same point"),
         ([[0, 0, 0], [1, 1, 1], [2, 2, 2]], "no area"),
         ([[-1e308, 0, 0], [1e308, 0, 0], [0, 1, 0]], "too large"),
+        ([[0, 0, 0], [1e300, 0, 0], [0, 1, 0]], r"too large: up to 1e\+300"),
+        ([[0, 0, 0], [1e300, 0, 0], [0, 1e300, 0]], r"too large: up to 1e\+300"),
     ],
 )
 def test_no_surface_no_points(vertices, reason):

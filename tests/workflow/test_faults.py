@@ -32,6 +32,20 @@ def test_unreachable_mirrors_are_listed_with_the_way_out(project):
     assert not (project.folder / MANIFEST).exists()
 
 
+def test_from_another_folder_the_way_is_said(project):
+    command = [sys.executable, "-m", "snakemake", "--directory", "..", "--cores", "1", "--dry-run"]
+    done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "run the same command in" in done.stdout
+    assert "without --snakefile and --directory" in done.stdout
+
+
+def test_a_tracking_address_that_is_none_is_said(project):
+    done = project.snakemake("--dry-run", MLFLOW_TRACKING_URI="http://[")
+    assert done.returncode == 1
+    assert "the tracking address is none (Invalid IPv6 URL): mend tracking.uri or MLFLOW_TRACKING_URI" in done.stdout
+
+
 @pytest.fixture(scope="module")
 def mnist_files(tmp_path_factory):
     """Good files in MNIST's layout."""

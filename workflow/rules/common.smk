@@ -311,7 +311,10 @@ def experiment_title(wildcards):
 def tracking_uri():
     """Where MLflow's view of the runs is kept, without passwords: jobs find those in their environment."""
     uri = config_at().tracking.address()
-    shown = masking.without_secrets(uri)
+    try:
+        shown = masking.without_secrets(uri)
+    except EquisetError as error:
+        raise WorkflowError(str(error)) from None
     if shown != uri:
         os.environ[masking.VARIABLE] = uri
     return shown

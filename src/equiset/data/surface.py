@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+_LARGEST = 1e150  # a coordinate whose square can be added up
+
 
 class Cloud(NamedTuple):
     """Points of a surface in a frame of its own: the mesh's bounding box is centred, its longest side is 2."""
@@ -34,10 +36,12 @@ def sample_surface(
         used[corner] = True
     spanned = axes if used.all() else axes[:, used]
     low, high = spanned.min(axis=1), spanned.max(axis=1)
-    with np.errstate(over="ignore"):  # what overflows is reported below
-        centre, scale = low / 2 + high / 2, float((high - low).max() / 2)
-    if not 0 < scale < np.inf:
-        raise ValueError("all corners of faces are the same point" if scale == 0 else "the coordinates are too large")
+    largest = max(abs(low).max(), abs(high).max())
+    if largest > _LARGEST:
+        raise ValueError(f"the coordinates are too large: up to {largest:.3g}")
+    centre, scale = low / 2 + high / 2, float((high - low).max() / 2)
+    if not scale > 0:
+        raise ValueError("all corners of faces are the same point")
     # In its own frame a mesh far from the origin, or one in odd units, loses nothing in float32.
     axes = (axes - centre[:, None]) / scale
     edges = np.cumsum(_areas(axes, corners))
