@@ -1,6 +1,10 @@
 """The one exception that means: something outside the code is wrong, and the message says what to do."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
+
+Value = TypeVar("Value")
 
 
 class EquisetError(Exception):
@@ -16,3 +20,10 @@ class DamagedError(EquisetError):
     def __init__(self, path: str | Path, what: str) -> None:
         super().__init__(f"{path} {what}")
         self.path = Path(path)
+
+
+def choose(options: Mapping[str, Value], name: str, what: str) -> Value:
+    """Return one of several things by its name, or say which there are."""
+    if name not in options:
+        raise EquisetError(f"there is no {what} {name!r}; there are: {', '.join(options) or 'none'}")
+    return options[name]

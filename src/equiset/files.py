@@ -117,9 +117,22 @@ def seal_folder(folder: Path, about: str) -> None:
     write_json(folder / about, {**read_json(folder / about), "files": files})
 
 
+def read_about(folder: Path, about: str) -> dict[str, Any]:
+    """Return the content of a folder's file `about`. If it is damaged the folder is: it is made as a whole."""
+    if not folder.is_dir():
+        raise EquisetError(f"{folder} is not there. Run snakemake again: it makes what is missing")
+    try:
+        content = read_json(folder / about)
+    except EquisetError as error:
+        raise DamagedError(folder, f"is damaged: {error}".split(". ")[0]) from None
+    if not (isinstance(content, dict) and {"digest", "files"} & content.keys()):
+        raise DamagedError(folder, f"is damaged: {about} is not what equiset writes")
+    return content
+
+
 def check_folder(folder: Path, about: str) -> dict[str, Any]:
     """Return the content of a folder's file `about`, or raise a `DamagedError` if a file is not what it was."""
-    content = read_json(folder / about)
+    content = read_about(folder, about)
     for name, expected in content.pop("files", {}).items():
         if not (folder / name).is_file():
             raise DamagedError(folder, f"is not complete: {name} is gone")

@@ -31,12 +31,14 @@ PLUMBING = {
     # How raw files come here. What has come is checked, and identified in the manifest by its content.
     "equiset.data.archive": "unpacks",
     "equiset.data.download": "downloads",
+    "equiset.data.inventory": "tells by size and time which files to read, and returns their digests",
     "equiset.data.mnist_wheel": "downloads, and compares with MNIST's checksums",
     "equiset.data.partial": "keeps what has arrived",
     # What every program needs around its work.
     "equiset.errors": "the type of an error",
     "equiset.files": "whole files, and digests; a test holds those that seeds are made of",
     "equiset.fingerprint": "this",
+    "equiset.given": "checks what a stage is given",
     "equiset.launch": "starts processes",
     "equiset.masking": "hides passwords",
     "equiset.occupancy": "locks",

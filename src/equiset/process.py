@@ -46,13 +46,16 @@ def _put_aside(path: Path) -> str:
 
 
 def run_stage(main: Callable[[list[str] | None], None]) -> None:
-    """Run `main` as a program: log lines to stderr, an `EquisetError` as one line and exit code 1.
+    """Run `main` as a program: log lines to stderr, an `EquisetError` or `OSError` as one line and exit code 1.
 
     The last line of a log says what Python and its imports took of the job; `equiset.results.times` adds that up.
     """
     started = time.process_time()
+    level = os.environ.get("EQUISET_LOG", "INFO").upper()
+    if level not in logging.getLevelNamesMapping():
+        sys.exit(f"EQUISET_LOG is {level}, not one of {', '.join(logging.getLevelNamesMapping())}")
     logging.basicConfig(
-        level=os.environ.get("EQUISET_LOG", "INFO"),
+        level=level,
         format="%(asctime)s %(levelname)s %(message)s",
         datefmt="%H:%M:%S",
     )
@@ -64,5 +67,8 @@ def run_stage(main: Callable[[list[str] | None], None]) -> None:
         sys.exit(1)
     except EquisetError as error:
         logging.error("%s", error)
+        sys.exit(1)
+    except OSError as error:  # a file that is not there, or not to be read or written
+        logging.error("%s: %s", error.filename or "a file", error.strerror or error)
         sys.exit(1)
     logging.info("started in %.2f s, done after %.2f s of processor time", started, time.process_time())

@@ -6,6 +6,7 @@ import pytest
 
 from equiset.experiments.redshift import results
 from equiset.experiments.redshift.settings import ExperimentSettings
+from equiset.files import write_json
 from equiset.results.intervals import Sample, over_items
 
 from .made_up_runs import material as material_of
@@ -33,6 +34,7 @@ def store(tmp_path):
     (tmp_path / "store").mkdir()
     counts = pd.DataFrame({"MEMBERS": [24, 60, 100, 300], "SPECTROSCOPIC": [0, 1, 5, 9]})
     counts.to_parquet(tmp_path / "store" / "clusters.parquet")
+    write_json(tmp_path / "store" / "store.json", {"digest": "x"})
     return tmp_path / "store"
 
 

@@ -17,7 +17,7 @@ import json
 from importlib import import_module
 from types import ModuleType
 
-from equiset.errors import EquisetError
+from equiset.errors import EquisetError, choose
 from equiset.settings import Settings, validate
 
 DATASETS = {
@@ -30,9 +30,7 @@ DATASETS = {
 
 def dataset_module(name: str) -> ModuleType:
     """Return the module of a data set."""
-    if name not in DATASETS:
-        raise EquisetError(f"there is no data set {name!r}; there are: {', '.join(DATASETS)}")
-    return import_module(DATASETS[name])
+    return import_module(choose(DATASETS, name, "data set"))
 
 
 def read_spec(text: str) -> tuple[ModuleType, Settings]:

@@ -13,6 +13,8 @@ A package holds
 from importlib import import_module
 from types import ModuleType
 
+from equiset.errors import choose
+
 EXPERIMENTS = {
     "mnist_sums": "equiset.experiments.mnist_sums",
     "point_clouds": "equiset.experiments.point_clouds",
@@ -24,4 +26,4 @@ EXPERIMENTS = {
 
 def experiment_module(name: str, part: str) -> ModuleType:
     """Return one part of an experiment: `settings`, `sets`, `task`, `measures`, `analyses` or `results`."""
-    return import_module(f"{EXPERIMENTS[name]}.{part}")
+    return import_module(f"{choose(EXPERIMENTS, name, 'experiment')}.{part}")

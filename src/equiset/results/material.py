@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from equiset.errors import choose
+from equiset.files import check_folder
 from equiset.parquet import read_parquet
 from equiset.results.claims import Claim
 from equiset.results.measures import Measures
@@ -19,8 +21,8 @@ class Material:
 
     folders: list[Path]
     """Folders of the runs, in the order of the config."""
-    store: Path
-    """The prepared data."""
+    prepared: Path
+    """The prepared data, unchecked."""
     analyses: dict[str, Path] = field(default_factory=dict)
     """Parquet files of the analyses, by name."""
     measures: Measures = field(default_factory=lambda: Measures([]))
@@ -33,8 +35,15 @@ class Material:
         """The runs of each variant, one per seed, in the order of the config."""
         return by_variant(self.folders, self.analyses)
 
+    @cached_property
+    def store(self) -> Path:
+        """The prepared data. Their digests are compared when they are first asked for, since few results read them."""
+        if self.prepared.is_dir():
+            check_folder(self.prepared, "store.json")
+        return self.prepared
+
     def analysis(self, name: str) -> pd.DataFrame:
-        return read_parquet(self.analyses[name])
+        return read_parquet(choose(self.analyses, name, "file of an analysis named"))
 
     def role(self, variant: str) -> Role:
         return self.roles.get(variant, Role())

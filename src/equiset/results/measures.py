@@ -121,8 +121,13 @@ class Measures:
 
     @classmethod
     def read(cls, *paths: Path) -> "Measures":
-        rows = [row for path in paths for row in read_parquet(path).to_dict("records")]
-        return cls([Number(**row) for row in rows])
+        numbers = []
+        for path in paths:
+            try:
+                numbers += [Number(**row) for row in read_parquet(path).to_dict("records")]
+            except TypeError:
+                raise EquisetError(f"{path} holds other things than what `measure_runs` writes") from None
+        return cls(numbers)
 
     def write(self, path: Path) -> None:
         write_parquet(path, pd.DataFrame(map(asdict, self.numbers)))

@@ -9,8 +9,8 @@ from typing import Any
 
 import jinja2
 
-from equiset.errors import EquisetError
-from equiset.files import read_json
+from equiset.errors import DamagedError, EquisetError
+from equiset.files import read_about, read_json
 from equiset.results.judging import ELSEWHERE, headline
 from equiset.results.runs import DATA, WARNINGS, Run
 from equiset.results.tables import ShownTable
@@ -76,6 +76,8 @@ def read_claims(path: Path) -> list[dict[str, Any]]:
     """Return the judged claims in the order of the file, each with how its verdict is shown."""
     with path.open(encoding="utf-8", newline="") as file:
         claims = list(csv.DictReader(file))
+    if not claims or not {"claim", "verdict", "ours", "runs"} <= claims[0].keys():
+        raise DamagedError(path, "is damaged: it holds no claims")
     for claim in claims:
         word = next((word for word in VERDICTS if claim["verdict"].startswith(word)), None)
         if word is None:
@@ -177,7 +179,7 @@ def describe_dataset(manifest: Path) -> dict[str, Any]:
     ]
     meshes = content.get("meshes", [])
     # Whose data these are is settled when they are prepared.
-    store = read_json(manifest.parent / "store" / "store.json")
+    store = read_about(manifest.parent / "store", "store.json")
     return {
         "name": content["dataset"],
         "data": _data_box(store["kind"], store["description"]),

@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from equiset.files import read_json
+from equiset.errors import EquisetError
+from equiset.given import run_info
 from equiset.parquet import read_parquet
 
 
@@ -22,7 +23,7 @@ class Run:
     @cached_property
     def info(self) -> dict[str, Any]:
         """The content of run.json."""
-        return read_json(self.folder / "run.json")
+        return run_info(self.folder)
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
@@ -51,6 +52,15 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         return self.info["spec"]["settings"]
+
+
+def runs_of(experiment: str, folders: list[Path]) -> list[Run]:
+    """Return the runs in some folders; each must be one of the experiment."""
+    runs = [Run(folder) for folder in folders]
+    for run in runs:
+        if (found := run.info["spec"].get("experiment", experiment)) != experiment:
+            raise EquisetError(f"{run.folder} is a run of {found}, not of {experiment}")
+    return runs
 
 
 def by_variant(folders: list[Path], analyses: dict[str, Path] | None = None) -> dict[str, list[Run]]:

@@ -3,6 +3,7 @@
 All of it depends on the machine and on what else it does; nothing here is a result of the paper.
 """
 
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from equiset.errors import EquisetError
 from equiset.results.figures import Canvas, Figure
 from equiset.results.palette import BLUE, GREEN, ORANGE
 from equiset.results.tables import Table
+
+log = logging.getLogger(__name__)
 
 BOOKKEEPING = ("track", "create_tracking_database")
 """Rules that compute nothing."""
@@ -81,10 +84,14 @@ def read_times(benchmarks: Path, logs: Path) -> Times:
     rows = []
     for path in sorted(benchmarks.rglob("*.tsv")):
         place = path.relative_to(benchmarks).with_suffix("")
-        values = pd.read_csv(path, sep="\t", na_values=["-", "NA"]).iloc[0]
+        try:
+            values = pd.read_csv(path, sep="\t", na_values=["-", "NA"]).iloc[0][["s", "max_rss"]].astype(float)
+        except (ValueError, LookupError):  # Snakemake was killed when it wrote the file
+            log.warning("%s is damaged; the time of this job is left out", path)
+            continue
         started = processor = np.nan
-        log = logs / place.with_suffix(".log")
-        if log.exists() and (said := _STARTED.findall(log.read_text(errors="replace", encoding="utf-8"))):
+        story = logs / place.with_suffix(".log")
+        if story.exists() and (said := _STARTED.findall(story.read_text(errors="replace", encoding="utf-8"))):
             started, processor = map(float, said[-1])
         rows.append(
             {

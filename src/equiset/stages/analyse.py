@@ -1,16 +1,17 @@
 """Measure something on trained networks beyond their predictions."""
 
 import argparse
-import json
 from pathlib import Path
 
 import torch
 
+from equiset.errors import choose
 from equiset.experiments import EXPERIMENTS, experiment_module
-from equiset.files import check_folder
+from equiset.given import json_object, number, store_for
 from equiset.parquet import write_parquet
 from equiset.process import keep_freed_memory, run_stage
 from equiset.results.material import Material
+from equiset.results.runs import runs_of
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -19,16 +20,19 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("item", help="name of an analysis of the experiment")
     parser.add_argument("--runs", required=True, nargs="+", type=Path, help="folders of the runs that it needs")
     parser.add_argument("--store", required=True, type=Path, help="folder that the stage `prepare` wrote")
-    parser.add_argument("--settings", required=True, help="JSON: what the config says about the analysis")
+    parser.add_argument("--settings", required=True, type=json_object, help="JSON: what the config says about it")
     parser.add_argument("--output", required=True, type=Path, help="Parquet file")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
+    parser.add_argument("--threads", type=number, default=1, help="CPU threads")
     arguments = parser.parse_args(argv)
 
     keep_freed_memory()
     torch.set_num_threads(arguments.threads)
+    known = experiment_module(arguments.experiment, "settings").ExperimentSettings.analyses
+    choose(known, arguments.item, f"analysis of {arguments.experiment}")
     analyse = experiment_module(arguments.experiment, "analyses").ANALYSES[arguments.item]
-    check_folder(arguments.store, "store.json")
-    table = analyse(Material(arguments.runs, arguments.store), json.loads(arguments.settings))
+    store_for(arguments.experiment, arguments.store)
+    runs_of(arguments.experiment, arguments.runs)
+    table = analyse(Material(arguments.runs, arguments.store), arguments.settings)
     write_parquet(arguments.output, table)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from equiset.experiments import experiment_module
-from equiset.files import check_folder, read_json
+from equiset.given import RunSpec, number, run_info, sets_for, settings_of, store_for
 from equiset.parquet import write_parquet
 from equiset.process import keep_freed_memory, run_stage
 from equiset.training import arithmetic, choose_device, load_weights
@@ -21,16 +21,15 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--store", required=True, type=Path, help="folder that the stage `prepare` wrote")
     parser.add_argument("--sets", required=True, type=Path, help="folder that the stage `make_sets` wrote")
     parser.add_argument("--output", required=True, type=Path, help="Parquet file for the predictions")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
+    parser.add_argument("--threads", type=number, default=1, help="CPU threads")
     arguments = parser.parse_args(argv)
 
     keep_freed_memory()
     torch.set_num_threads(arguments.threads)
-    spec = read_json(arguments.run / "run.json")["spec"]
-    for folder, about in ((arguments.store, "store.json"), (arguments.sets, "sets.json")):
-        check_folder(folder, about)
-    settings_module = experiment_module(spec["experiment"], "settings")
-    settings = settings_module.ExperimentSettings.variant_class().model_validate(spec["settings"])
+    spec = run_info(arguments.run)["spec"]
+    settings = settings_of(spec, RunSpec)
+    store_for(spec["experiment"], arguments.store)
+    sets_for(spec["experiment"], arguments.sets)
     device = choose_device(spec["device"])
     task = experiment_module(spec["experiment"], "task").Task(settings, arguments.store, arguments.sets, device)
     model = task.build_model().to(device).eval()

@@ -1,24 +1,23 @@
 """Draw an experiment's sets from the prepared data."""
 
 import argparse
-import json
 from pathlib import Path
 
 from equiset.experiments import experiment_module
-from equiset.files import atomic_path, check_folder, seal_folder
+from equiset.files import atomic_path, seal_folder
+from equiset.given import SetsSpec, json_object, settings_of, store_for
 from equiset.process import run_stage
 
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--spec", required=True, type=json.loads, help="JSON: experiment, sets, seed, settings")
+    parser.add_argument("--spec", required=True, type=json_object, help="JSON: experiment, sets, seed, settings")
     parser.add_argument("--store", required=True, type=Path, help="folder that the stage `prepare` wrote")
     parser.add_argument("--output", required=True, type=Path, help="folder for the sets")
     arguments = parser.parse_args(argv)
     spec = arguments.spec
-    experiment = experiment_module(spec["experiment"], "settings").ExperimentSettings
-    settings = experiment.sets_class().model_validate(spec["settings"])
-    check_folder(arguments.store, "store.json")
+    settings = settings_of(spec, SetsSpec)
+    store_for(spec["experiment"], arguments.store)
     with atomic_path(arguments.output) as folder:
         experiment_module(spec["experiment"], "sets").make_sets(settings, spec["seed"], arguments.store, folder)
         seal_folder(folder, "sets.json")

@@ -1,7 +1,6 @@
 """Measure what the paper says of the layers themselves, on generated sets."""
 
 import argparse
-import json
 import logging
 import time
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ import torch
 
 from equiset import provenance
 from equiset.files import write_json
+from equiset.given import json_object, number
 from equiset.laws.measurements import MEASUREMENTS
 from equiset.laws.settings import Laws
 from equiset.parquet import write_parquet
@@ -22,15 +22,15 @@ log = logging.getLogger(__name__)
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--settings", required=True, help="JSON: what the config says about the laws")
+    parser.add_argument("--settings", required=True, type=json_object, help="JSON: what the config says about the laws")
     parser.add_argument("--output", required=True, type=Path, help="folder for Parquet files and run.json")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
+    parser.add_argument("--threads", type=number, default=1, help="CPU threads")
     arguments = parser.parse_args(argv)
 
     keep_freed_memory()
     torch.set_num_threads(arguments.threads)
     torch.use_deterministic_algorithms(True)
-    settings = validate(Laws, json.loads(arguments.settings), "laws")
+    settings = validate(Laws, arguments.settings, "laws")
     seconds = {}
     for name, measure in MEASUREMENTS.items():
         started = time.process_time()

@@ -7,7 +7,7 @@ from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.laws.measures import measure_layers
 from equiset.process import run_stage
 from equiset.results.measures import Measures, measure_runs
-from equiset.results.runs import by_variant
+from equiset.results.runs import by_variant, runs_of
 
 LAYERS = "laws"
 
@@ -28,6 +28,7 @@ def measured(experiment: str, runs: list[Path], analyses: list[Path], scale: str
     files = {path.stem: path for path in analyses}
     if experiment == LAYERS:
         return measure_layers(files, scale)
+    runs_of(experiment, runs)
     return measure_runs(experiment, by_variant(runs, files), experiment_module(experiment, "measures").MEASURES)
 
 

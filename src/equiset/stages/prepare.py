@@ -6,6 +6,7 @@ from pathlib import Path
 from equiset.data import read_spec
 from equiset.errors import EquisetError
 from equiset.files import atomic_path, read_json, seal_folder
+from equiset.given import number
 from equiset.process import run_stage
 
 
@@ -14,7 +15,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--spec", required=True, help='JSON: {"dataset": name, "settings": {...}}')
     parser.add_argument("--manifest", required=True, type=Path, help="what the fetch stage wrote")
     parser.add_argument("--output", required=True, type=Path, help="the folder to write")
-    parser.add_argument("--threads", type=int, default=1, help="processes or threads; never changes the result")
+    parser.add_argument("--threads", type=number, default=1, help="processes or threads; never changes the result")
     args = parser.parse_args(argv)
     module, settings = read_spec(args.spec)
     manifest = read_json(args.manifest)

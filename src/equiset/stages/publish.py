@@ -7,9 +7,10 @@ from pathlib import Path
 
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS, experiment_module
+from equiset.given import json_object
 from equiset.parquet import MissingFileError
 from equiset.process import run_stage
-from equiset.results.runs import Run, by_variant, what_was_measured
+from equiset.results.runs import Run, by_variant, runs_of, what_was_measured
 from equiset.stages import show
 from equiset.stages.judge_published import measure_folder
 from equiset.stages.measure_runs import LAYERS
@@ -27,14 +28,14 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--analyses", nargs="*", default=[], type=Path, help="files that are published as they are")
     parser.add_argument("--store", type=Path, help="folder that the stage `prepare` wrote")
     parser.add_argument("--claims", required=True, type=Path, help="the claims file")
-    parser.add_argument("--roles", default="{}", help="JSON: the running variants in table order, and what they are")
+    parser.add_argument("--roles", default="{}", type=json_object, help="JSON: running variants, in table order")
     parser.add_argument("--figures", nargs="*", default=[], help="figures that the config asks for")
     parser.add_argument("--config", required=True, type=Path, help="config file that the runs were made with")
     parser.add_argument("--output", required=True, type=Path, help="folder to write, and to add to if it is there")
     arguments = parser.parse_args(argv)
     copies = {arguments.config: arguments.output / "config.yaml"}
-    for folder in arguments.runs:
-        run = Run(folder)
+    for run in runs_of(arguments.experiment, arguments.runs):
+        folder = run.folder
         if (run.info["git_commit"] or "-dirty").endswith("-dirty"):
             raise EquisetError(f"{folder}/run.json: the code was not committed. Commit it, then run again")
         target = arguments.output / "runs" / run.variant / f"seed{run.seed}"
@@ -58,7 +59,7 @@ def show_all(arguments: argparse.Namespace) -> None:
     """Write tables, figures and page from what is published. Figures that show the data themselves stay out."""
     settings = experiment_module(arguments.experiment, "settings").ExperimentSettings
     folder, published = arguments.output, {}
-    for variant in json.loads(arguments.roles):
+    for variant in arguments.roles:
         published[variant] = sorted((folder / "runs" / variant).glob("seed*"))
     runs = [run for group in published.values() for run in group]
     kinds = dict.fromkeys(settings.tables, ("tables", "csv", "md", "tex"))
@@ -66,9 +67,9 @@ def show_all(arguments: argparse.Namespace) -> None:
     for part in ("tables", "figures"):
         shutil.rmtree(folder / part, ignore_errors=True)
     for name, (part, *endings) in kinds.items():
-        options = [arguments.experiment, name, "--runs", *runs, "--store", arguments.store, "--roles", arguments.roles]
+        options = [arguments.experiment, name, "--runs", *runs, "--store", arguments.store]
         options += ["--analyses", *sorted(folder.glob("analyses/*.parquet")), "--claims", arguments.claims]
-        options += ["--measures", folder / "measures.parquet"]
+        options += ["--roles", json.dumps(arguments.roles), "--measures", folder / "measures.parquet"]
         try:
             show.main([*map(str, options), "--output", *(str(folder / part / f"{name}.{end}") for end in endings)])
         except MissingFileError:  # of an analysis or a run that is still to come

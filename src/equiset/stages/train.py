@@ -1,7 +1,6 @@
 """Train one network: one variant of an experiment, with one seed."""
 
 import argparse
-import json
 import logging
 import platform
 import sys
@@ -13,7 +12,9 @@ import torch
 
 from equiset import launch, parallel, provenance
 from equiset.experiments import experiment_module
-from equiset.files import check_folder, digest_json, write_json
+from equiset.experiments.base import Variant
+from equiset.files import digest_json, write_json
+from equiset.given import RunSpec, json_object, number, sets_for, settings_of, store_for
 from equiset.parquet import write_parquet
 from equiset.process import keep_freed_memory, run_stage
 from equiset.training import checkpoint_key, choose_device, save_weights, train
@@ -23,34 +24,35 @@ log = logging.getLogger(__name__)
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--spec", required=True, type=json.loads, help="JSON: experiment, variant, seed, settings, ...")
+    parser.add_argument(
+        "--spec", required=True, type=json_object, help="JSON: experiment, variant, seed, settings, scale, device"
+    )
     parser.add_argument("--store", required=True, type=Path, help="folder that the stage `prepare` wrote")
     parser.add_argument("--sets", required=True, type=Path, help="folder that the stage `make_sets` wrote")
     parser.add_argument(
         "--checkpoints", required=True, type=Path, help="folder for checkpoints, which outlive a failure"
     )
     parser.add_argument("--output", required=True, type=Path, help="folder for metrics, weights and run.json")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads; results depend on it in the last bits")
+    parser.add_argument("--threads", type=number, default=1, help="CPU threads; results depend on it in the last bits")
     parser.add_argument(
-        "--processes", type=int, default=1, help="processes that train together and divide the threads, by torchrun"
+        "--processes", type=number, default=1, help="processes that train together and divide the threads, by torchrun"
     )
     arguments = parser.parse_args(argv)
+    settings = settings_of(arguments.spec, RunSpec)
     if arguments.processes > 1 and not launch.started():
         launch.launch(arguments.processes, "equiset.stages.train", sys.argv[1:] if argv is None else argv)
         return
     with launch.joined(choose_device(arguments.spec["device"])) as device:
-        _train(arguments, device)
+        _train(arguments, settings, device)
 
 
-def _train(arguments: argparse.Namespace, device: torch.device) -> None:
+def _train(arguments: argparse.Namespace, settings: Variant, device: torch.device) -> None:
     started = datetime.now(UTC)
     spec = arguments.spec
     kept = keep_freed_memory()
     torch.set_num_threads(max(1, arguments.threads // parallel.processes()))
-    settings_module = experiment_module(spec["experiment"], "settings")
-    settings = settings_module.ExperimentSettings.variant_class().model_validate(spec["settings"])
-    check_folder(arguments.store, "store.json")
-    sets = check_folder(arguments.sets, "sets.json")
+    store_for(spec["experiment"], arguments.store)
+    sets = sets_for(spec["experiment"], arguments.sets)
     task = experiment_module(spec["experiment"], "task").Task(settings, arguments.store, arguments.sets, device)
     key = checkpoint_key({**spec, "device": device.type}, sets, type(task).__module__)
     log.info(

@@ -1,0 +1,86 @@
+"""What a stage is given: arguments and folders that are what they should be, or one line that says what is wrong."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from equiset.errors import DamagedError, EquisetError
+from equiset.experiments import experiment_module
+from equiset.files import check_folder, read_json
+from equiset.settings import Settings, validate
+
+
+class SetsSpec(Settings):
+    """What decides the sets of an experiment."""
+
+    experiment: str
+    sets: str
+    seed: int = Field(ge=0)
+    settings: dict[str, Any]
+
+
+class RunSpec(Settings):
+    """What decides a run."""
+
+    experiment: str
+    variant: str
+    seed: int = Field(ge=0)
+    scale: str
+    device: Literal["auto", "cpu", "cuda"]
+    settings: dict[str, Any]
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Read an argument that holds JSON."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"no JSON object but {text[:60]!r}")
+    return value
+
+
+def number(text: str) -> int:
+    """Read an argument that counts something."""
+    if not text.isdecimal() or not 0 < int(text) < 10_000:
+        raise argparse.ArgumentTypeError(f"no number from 1 on: {text!r}")
+    return int(text)
+
+
+def store_for(experiment: str, folder: Path) -> dict[str, Any]:
+    """Return what prepared data say of themselves, after all their files were checked."""
+    return _of_its_data(experiment, folder, "store.json")
+
+
+def sets_for(experiment: str, folder: Path) -> dict[str, Any]:
+    """Return what the sets of an experiment say of themselves, after all their files were checked."""
+    return _of_its_data(experiment, folder, "sets.json")
+
+
+def _of_its_data(experiment: str, folder: Path, about: str) -> dict[str, Any]:
+    expected = experiment_module(experiment, "settings").ExperimentSettings.dataset
+    content = check_folder(folder, about)
+    if (found := content.get("dataset", expected)) != expected:
+        raise EquisetError(f"{folder} is made of {found}, and {experiment} learns from {expected}")
+    return content
+
+
+def settings_of(spec: dict[str, Any], kind: type[SetsSpec] | type[RunSpec]) -> Any:
+    """Return the typed settings in the spec of some sets or of a run."""
+    validate(kind, spec, "spec")
+    experiment = experiment_module(spec["experiment"], "settings").ExperimentSettings
+    settings = experiment.sets_class() if kind is SetsSpec else experiment.variant_class()
+    return validate(settings, spec["settings"], "spec", "settings")
+
+
+def run_info(folder: Path) -> dict[str, Any]:
+    """Return the content of a run's `run.json`."""
+    path = folder / "run.json"
+    info = read_json(path)
+    if not (isinstance(info, dict) and {"spec", "sets"} <= info.keys()):
+        raise DamagedError(path, "is damaged: it is not what equiset writes")
+    return info
