@@ -33,7 +33,7 @@ def other_number(source):
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
             lines = source.splitlines()
             line = lines[node.lineno - 1].encode()
-            changed = line[: node.col_offset] + f"{node.value + 1}".encode() + line[node.end_col_offset :]
+            changed = line[: node.col_offset] + f"{2 * node.value + 1}".encode() + line[node.end_col_offset :]
             lines[node.lineno - 1] = changed.decode()
             return "\n".join(lines)
     return None
