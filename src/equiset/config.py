@@ -9,6 +9,7 @@ value is the key's full name.
 import json
 import os
 from collections.abc import Hashable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -117,7 +118,20 @@ def user_changes(base: Path, files: Iterable[Path], said: dict[str, Any]) -> dic
     content, changes = read_config(base), {}
     for file in files:
         changes = merge(changes, _differences(read_config(file), content))
-    return merge(changes, said)
+    return merge(changes, {key: _as_in_a_file(value) for key, value in said.items()})
+
+
+def _as_in_a_file(value: Any) -> Any:
+    """Return what a file would say. Within `--config 'key={...}'`, Snakemake takes numbers and truths for text."""
+    if isinstance(value, dict):
+        return {key: _as_in_a_file(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_in_a_file(item) for item in value]
+    if isinstance(value, str):
+        with suppress(yaml.YAMLError):
+            read = yaml.safe_load(value)
+            return read if read is None or isinstance(read, bool | int | float) else value
+    return value
 
 
 def _differences(values: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
@@ -138,7 +152,7 @@ def resolve(raw: dict[str, Any], scale: str | None = None, overrides: dict[str, 
         overrides: what the user wants to be different (`user_changes`); it wins over the scale.
     """
     overrides = overrides or {}
-    raw = dict(raw)
+    raw = merge(raw, overrides)
     changes = raw.pop("scales", None) or {}
     scale = scale or overrides.get("scale") or raw.get("scale", "demo")
     if scale not in SCALES:

@@ -144,6 +144,17 @@ def test_the_command_line_wins_even_with_the_value_of_the_base():
     assert config.experiment("mnist_sums").variants["IV-N3"].channels == [16, 32, 64, 128]
 
 
+def test_numbers_within_the_command_line_are_numbers():
+    """Snakemake reads `--config 'experiments={...}'` with a loader that knows texts alone."""
+    said = "{mnist_sums: {seeds: [3, 4], run: [I-N3], defaults: {dropout: 1e-1, training: {gradient_clip: null}}}}"
+    changes = user_changes(BASE, [], {"experiments": yaml.load(said, yaml.BaseLoader), "processes": 2})
+    found = resolve(RAW, "smoke", changes).experiment("mnist_sums")
+    assert (found.seeds, found.running) == ([3, 4], ["I-N3"])
+    assert (found.variants["I-N3"].dropout, found.variants["I-N3"].training.gradient_clip) == (0.1, None)
+    for text in ("a: b", "[", "2024-01-01", "x", "./123", ""):
+        assert user_changes(BASE, [], {"data_folder": text})["data_folder"] == (text or None)
+
+
 def test_a_key_that_stands_twice_is_named(tmp_path):
     twice = tmp_path / "twice.yaml"
     twice.write_text("scale: demo\ndatasets:\n  mnist: {source: twin}\n  mnist: {source: download}\n")
