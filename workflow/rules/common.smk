@@ -73,7 +73,7 @@ wildcard_constraints:
     item="[a-z0-9_]+",
 
 
-# The parameter `code` of a rule is compared by value: the code that can change what the job leaves.
+# Under `code`, which is compared by value, a rule has the code that can change what its job leaves.
 
 
 def stage_code(stage):
