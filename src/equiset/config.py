@@ -99,7 +99,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """Return the content of a config file."""
     try:
         with path.open(encoding="utf-8") as file:
-            content = yaml.load(file, _UniqueKeys)
+            content = _UniqueKeys(file).get_single_data()
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise EquisetError(f"{path} cannot be read as YAML: {error}") from None
     if not isinstance(content, dict):
