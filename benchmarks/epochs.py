@@ -203,7 +203,7 @@ def main() -> None:
     options = parser.parse_args()
     roots = [ROOT, *([options.against.resolve()] if options.against else [])]
     log = ["git", "-C", str(roots[-1]), "log", "-1", "--format=commit %h of %cs"]
-    against = subprocess.run(log, capture_output=True, text=True).stdout.strip() if options.against else None
+    against = subprocess.run(log, capture_output=True, encoding="utf-8").stdout.strip() if options.against else None
     options.output.mkdir(parents=True, exist_ok=True)
     earlier = options.output / "epochs.csv"
     rows = pd.read_csv(earlier).to_dict("records") if options.only and earlier.exists() else []
