@@ -37,8 +37,8 @@ rule publish_runs:
     message:
         "Publishing {wildcards.published}"
     shell:
-        "python -m equiset.stages.publish {wildcards.published} {params.options:q} --config {input.config:q}"
-        " --claims {input.claims:q} --output results/reference/{wildcards.published} 2> {log:q}"
+        "python -m equiset.stages.publish {wildcards.published:q} {params.options:q} --config {input.config:q}"
+        " --claims {input.claims:q} --output results/reference/{wildcards.published:q} 2> {log:q}"
 
 
 rule publish:
