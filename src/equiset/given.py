@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from equiset.errors import DamagedError, EquisetError
+from equiset.errors import EquisetError
 from equiset.experiments import experiment_module
-from equiset.files import check_folder, read_json
+from equiset.files import check_folder
 from equiset.settings import Settings, validate
 
 
@@ -75,12 +75,3 @@ def settings_of(spec: dict[str, Any], kind: type[SetsSpec] | type[RunSpec]) -> A
     experiment = experiment_module(spec["experiment"], "settings").ExperimentSettings
     settings = experiment.sets_class() if kind is SetsSpec else experiment.variant_class()
     return validate(settings, spec["settings"], "spec", "settings")
-
-
-def run_info(folder: Path) -> dict[str, Any]:
-    """Return the content of a run's `run.json`."""
-    path = folder / "run.json"
-    info = read_json(path)
-    if not (isinstance(info, dict) and {"spec", "sets"} <= info.keys()):
-        raise DamagedError(path, "is damaged: it is not what equiset writes")
-    return info

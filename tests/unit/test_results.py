@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from equiset.experiments.mnist_sums import results
+from equiset.results.figures import NothingToShowError
 from equiset.results.tables import Table
 from equiset.stages import measure_runs, show
 
@@ -151,7 +152,9 @@ def test_figures_survive_missing_variants_and_speak_of_bands_only_where_there_ar
     assert "Bands span the seeds." in texts(two)
 
 
-def test_growing_dropout_is_drawn_only_where_it_grows():
+def test_growing_dropout_is_drawn_only_where_it_grows(tmp_path):
+    with pytest.raises(NothingToShowError, match="two rates"):
+        results.dropout(material("mnist_sums", run_of(tmp_path, "I-N6")))
     settings = PAPER.experiment("mnist_sums")
     assert "dropout" in settings.drawn
     few = settings.model_copy(update={"run": ["I-N3", "I-N6", "IV-N6"]})

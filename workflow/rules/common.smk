@@ -237,7 +237,8 @@ def figures_of(scale, experiment):
 def published_options(wildcards):
     """What the stage `publish` is to take: the runs of an experiment that have ended, and what there is beside them."""
     if wildcards.published == "laws":
-        laws = [f"results/paper/laws/{item}.parquet" for item in Laws.model_fields]
+        names = [*(f"{item}.parquet" for item in Laws.model_fields), "run.json"]
+        laws = [f"results/paper/laws/{name}" for name in names]
         return ["--analyses", *(file for file in laws if Path(file).exists())]
     paper = SimpleNamespace(scale="paper", experiment=wildcards.published)
     names = (

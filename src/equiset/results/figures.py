@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
+from equiset.errors import EquisetError
 from equiset.files import atomic_path
 
 # Here too, for whoever draws.
@@ -37,6 +38,10 @@ mpl.rcParams.update(
         "pdf.fonttype": 42,  # text stays text
     }
 )
+
+
+class NothingToShowError(EquisetError):
+    """What a figure is to show was not run."""
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from equiset.errors import EquisetError
-from equiset.given import run_info
+from equiset.errors import DamagedError, EquisetError
+from equiset.files import read_json
 from equiset.parquet import read_parquet
 
 
@@ -23,7 +23,10 @@ class Run:
     @cached_property
     def info(self) -> dict[str, Any]:
         """The content of run.json."""
-        return run_info(self.folder)
+        info = read_json(path := self.folder / "run.json")
+        if not (isinstance(info, dict) and {"spec", "sets"} <= info.keys()):
+            raise DamagedError(path, "is damaged: it is not what equiset writes")
+        return info
 
     @cached_property
     def metrics(self) -> pd.DataFrame:

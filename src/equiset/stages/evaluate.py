@@ -7,9 +7,10 @@ from pathlib import Path
 import torch
 
 from equiset.experiments import experiment_module
-from equiset.given import RunSpec, number, run_info, sets_for, settings_of, store_for
+from equiset.given import RunSpec, number, sets_for, settings_of, store_for
 from equiset.parquet import write_parquet
 from equiset.process import keep_freed_memory, run_stage
+from equiset.results.runs import Run
 from equiset.training import arithmetic, choose_device, load_weights
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,7 @@ def main(argv: list[str] | None = None) -> None:
 
     keep_freed_memory()
     torch.set_num_threads(arguments.threads)
-    spec = run_info(arguments.run)["spec"]
+    spec = Run(arguments.run).info["spec"]
     settings = settings_of(spec, RunSpec)
     store_for(spec["experiment"], arguments.store)
     sets_for(spec["experiment"], arguments.sets)

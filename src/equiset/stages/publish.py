@@ -10,6 +10,7 @@ from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.given import json_object
 from equiset.parquet import MissingFileError
 from equiset.process import run_stage
+from equiset.results.figures import NothingToShowError
 from equiset.results.runs import Run, by_variant, runs_of, what_was_measured
 from equiset.stages import show
 from equiset.stages.judge_published import measure_folder
@@ -72,7 +73,7 @@ def show_all(arguments: argparse.Namespace) -> None:
         options += ["--roles", json.dumps(arguments.roles), "--measures", folder / "measures.parquet"]
         try:
             show.main([*map(str, options), "--output", *(str(folder / part / f"{name}.{end}") for end in endings)])
-        except MissingFileError:  # of an analysis or a run that is still to come
+        except (MissingFileError, NothingToShowError):  # of an analysis or a run that is still to come
             continue
     (folder / "README.md").write_text(
         page(settings.title, by_variant(runs), arguments.config, folder), encoding="utf-8"

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 from matplotlib.lines import Line2D
 
-from equiset.results.figures import CURVE_KEY, Canvas, Figure, draw_curve, name_data, seed_bands
+from equiset.results.figures import CURVE_KEY, Canvas, Figure, NothingToShowError, draw_curve, name_data, seed_bands
 from equiset.results.material import Material
 from equiset.results.palette import BLACK, shade
 from equiset.results.palette import MODELS as COLOURS
@@ -100,6 +100,8 @@ def dropout(material: Material) -> Figure:
     """Model I on the largest sets under growing dropout: its curves, and how far its predictions are from the mean."""
     members = max(map(_members, material.runs.values()))
     sweep = {name: group for name, group in material.runs.items() if (_model(group), _members(group)) == ("I", members)}
+    if len({group[0].settings["dropout"] for group in sweep.values()}) < 2:
+        raise NothingToShowError("the figure `dropout` needs model I with two rates of dropout: name them under `run`")
     canvas = Canvas(figsize=(6.8, 2.9), layout="constrained")
     left, right = canvas.subplots(1, 2)
     by_rate = sorted(sweep, key=lambda name: sweep[name][0].settings["dropout"])
