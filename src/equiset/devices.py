@@ -1,12 +1,14 @@
 """Where networks compute, and in what arithmetic: the same for training, evaluation and analyses."""
 
 import logging
+import platform
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 
 from equiset.errors import EquisetError
+from equiset.provenance import gpu_driver
 
 log = logging.getLogger(__name__)
 
@@ -41,16 +43,17 @@ def arithmetic(precision: str, device: torch.device) -> AbstractContextManager:
     return torch.autocast(device.type, torch.bfloat16) if precision == "bfloat16" else nullcontext()
 
 
-def describe_arithmetic(device: torch.device) -> dict[str, Any]:
-    """Return what the bits of a result depend on beside the code and the CPU, and what it took of the card."""
+def describe(device: torch.device) -> dict[str, Any]:
+    """Return what `run.json` says of the device: for a GPU, also what bits depend on, and what was taken of it."""
     if device.type != "cuda":
-        return {}
+        return {"device": f"{device.type} ({platform.machine()})"}
     return {
+        "device": torch.cuda.get_device_name(device),
         "gpu": {
-            "name": torch.cuda.get_device_name(device),
+            "driver": gpu_driver(),
             "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(),
             "tf32": torch.backends.cuda.matmul.fp32_precision == "tf32",
             "peak_memory_mb": round(torch.cuda.max_memory_allocated(device) / 2**20, 1),
-        }
+        },
     }

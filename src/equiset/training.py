@@ -190,9 +190,7 @@ def _train_epoch(
     return _means(parallel.add_up(totals, device))
 
 
-def _require_finite(
-    epoch: int, metrics: dict[str, float], model: nn.Module, optimizer: torch.optim.Optimizer
-) -> None:
+def _require_finite(epoch: int, metrics: dict[str, float], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Stop if an epoch broke down. Once an epoch: looking at each step's loss would make a GPU wait for the host.
 
     Nothing that is not finite becomes finite again, neither in a sum over the epoch nor in a weight or its moments. So

@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import nn
 
+from equiset.devices import choose_device
 from equiset.errors import DamagedError, EquisetError
-from equiset.training import checkpoint_key, choose_device, fix_seeds, make_optimizer, read_checkpoint, step, train
+from equiset.training import checkpoint_key, fix_seeds, make_optimizer, read_checkpoint, train
 from equiset.training_settings import Optimizer, Training
 
 CPU = torch.device("cpu")
@@ -228,6 +229,6 @@ def test_optimizers_do_what_torchs_own_do(name, own):
         for _ in range(3):
             optimizer.zero_grad()
             model(torch.ones(2, 3)).sum().backward()
-            step(optimizer) if ours else optimizer.step()
+            optimizer.step()
         results.append(weights(model))
     assert torch.equal(*results)

@@ -9,6 +9,7 @@ import torch
 from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.files import check_folder
 from equiset.parquet import write_parquet
+from equiset.placement import take_cards
 from equiset.process import keep_freed_memory, run_stage
 from equiset.results.material import Material
 
@@ -28,7 +29,10 @@ def main(argv: list[str] | None = None) -> None:
     torch.set_num_threads(arguments.threads)
     analyse = experiment_module(arguments.experiment, "analyses").ANALYSES[arguments.item]
     check_folder(arguments.store, "store.json")
-    table = analyse(Material(arguments.runs, arguments.store), json.loads(arguments.settings))
+    material = Material(arguments.runs, arguments.store)
+    devices = {run.info["spec"]["device"] for runs in material.runs.values() for run in runs}
+    take_cards("cpu" if devices == {"cpu"} else "auto")
+    table = analyse(material, json.loads(arguments.settings))
     write_parquet(arguments.output, table)
 
 

@@ -3,7 +3,6 @@
 import argparse
 import json
 import logging
-import platform
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +11,13 @@ import pandas as pd
 import torch
 
 from equiset import launch, parallel, provenance
+from equiset.devices import choose_device, describe
 from equiset.experiments import experiment_module
 from equiset.files import check_folder, digest_json, write_json
 from equiset.parquet import write_parquet
+from equiset.placement import take_cards
 from equiset.process import keep_freed_memory, run_stage
-from equiset.training import checkpoint_key, choose_device, save_weights, train
+from equiset.training import checkpoint_key, save_weights, train
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,8 @@ def main(argv: list[str] | None = None) -> None:
         "--processes", type=int, default=1, help="processes that train together and divide the threads, by torchrun"
     )
     arguments = parser.parse_args(argv)
+    if not launch.started():
+        take_cards(arguments.spec["device"], arguments.processes)
     if arguments.processes > 1 and not launch.started():
         launch.launch(arguments.processes, "equiset.stages.train", sys.argv[1:] if argv is None else argv)
         return
@@ -75,7 +78,7 @@ def _train(arguments: argparse.Namespace, device: torch.device) -> None:
             "ended": datetime.now(UTC).isoformat(timespec="seconds"),
             "epoch_seconds": progress.epoch_seconds,
             "peak_memory_mb": provenance.peak_memory_mb(),
-            "device": _describe(device),
+            **describe(device),
             "threads": torch.get_num_threads(),
             "processes": parallel.processes(),
             "keeps_freed_memory": kept,
@@ -84,10 +87,6 @@ def _train(arguments: argparse.Namespace, device: torch.device) -> None:
             "machine": provenance.machine() | {"instructions": torch.backends.cpu.get_cpu_capability()},
         },
     )
-
-
-def _describe(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})"
 
 
 if __name__ == "__main__":
