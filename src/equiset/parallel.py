@@ -59,13 +59,10 @@ def share(sets: int) -> slice:
 
 def each(batches: Iterable[Any]) -> Iterator[Any]:
     """Yield the batches. One that was made without `share` is worked on by all processes in whole."""
-    batches = iter(batches)
-    while True:
+    set_share(None)
+    for batch in batches:
+        yield batch
         set_share(None)
-        try:
-            yield next(batches)
-        except StopIteration:
-            return
 
 
 def _weight() -> float:
@@ -174,7 +171,7 @@ class _Normalise(torch.autograd.Function):
         values = x.numel() / x.shape[1] * _weight()
         # Combined from means and variances, since a difference of sums of squares would lose digits.
         variance, mean = torch.var_mean(_full(x), (0, 2, 3), correction=0)
-        own = torch.cat([mean, variance, mean.new_tensor([values])])
+        own = torch.cat([mean, variance, mean.new_full((1,), values)])
         gathered = [torch.empty_like(own) for _ in range(processes())]
         dist.all_gather(gathered, own)
         parts = torch.stack(gathered).double()

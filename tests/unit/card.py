@@ -115,7 +115,7 @@ def _run(function: Any, args: Any, kwargs: dict[str, Any], counts: Counts | None
     if name in REFUSED:
         raise RuntimeError(f"{function} is refused by deterministic mode")
     if counts is not None:
-        _count(function, args, counts)
+        _count(function, args, kwargs, counts)
     if device is not None:
         kwargs = kwargs | {"device": "cpu"}
     wrappers = {id(each.held): each for each in flat if isinstance(each, CardTensor)}
@@ -134,7 +134,7 @@ def _held(value: Any) -> Any:
     return value.held if isinstance(value, CardTensor) else value
 
 
-def _count(function: Any, args: Any, counts: Counts) -> None:
+def _count(function: Any, args: Any, kwargs: dict[str, Any], counts: Counts) -> None:
     packet, schema = function.overloadpacket, function._schema
     if packet in FREE or "profiler" in str(function):
         return
@@ -145,7 +145,7 @@ def _count(function: Any, args: Any, counts: Counts) -> None:
     by_mask = packet in (aten.index, aten.index_put_, aten.index_put, aten._index_put_impl_) and any(
         each is not None and each.dtype == torch.bool for each in args[1]
     )
-    unsized = packet is aten.repeat_interleave and len(args) < 2
+    unsized = packet is aten.repeat_interleave and kwargs.get("output_size") is None
     if packet in WAITS or by_mask or unsized:
         counts.waits[packet.__name__] += 1
 
