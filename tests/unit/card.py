@@ -58,6 +58,10 @@ class CardTensor(Tensor):
 
     def __init__(self, held: Tensor) -> None: ...
 
+    def __reduce_ex__(self, protocol: int) -> Any:
+        # As with `map_location="cpu"`, which reads what was on a GPU into main memory.
+        return self.held.__reduce_ex__(protocol)
+
     def __repr__(self) -> str:
         return f"CardTensor({tuple(self.shape)}, {self.dtype})"
 

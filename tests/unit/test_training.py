@@ -179,6 +179,19 @@ def test_nan_stops_the_run_with_a_remedy_and_keeps_the_last_good_checkpoint(tmp_
     assert read_checkpoint(tmp_path / "a.pt")["progress"]["epochs"] == 1
 
 
+def test_a_gradient_that_overflows_stops_the_run_though_its_loss_is_finite(tmp_path):
+    """Adam's second moment becomes infinite, and its weight would never move again."""
+
+    class Steep(Line):
+        def loss(self, model, batch):
+            loss, sums = super().loss(model, batch)
+            return (loss * 1e20 if self.epoch == 2 else loss), sums
+
+    with pytest.raises(EquisetError, match=r"epoch 2: weights that are not finite.*gradient_clip"):
+        train(Steep(), training(), 7, CPU, tmp_path / "a.pt")
+    assert read_checkpoint(tmp_path / "a.pt")["progress"]["epochs"] == 1
+
+
 def test_gradients_are_clipped(tmp_path):
     moved = []
     for clip in (None, 1e-6):

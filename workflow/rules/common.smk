@@ -310,8 +310,14 @@ def let_jobs_take_turns_on_the_gpus():
     Before a run starts, Snakemake does not say where its jobs will run.
     """
     found = cards()
-    if found and workflow.local_exec and "gpu" not in workflow.resource_settings.resources:
-        if device_of(config_at().device) == "cuda" and config_at().processes > len(found):
+    if (
+        found
+        and workflow.local_exec
+        and "gpu" not in workflow.resource_settings.resources
+    ):
+        if device_of(config_at().device) == "cuda" and config_at().processes > len(
+            found
+        ):
             raise WorkflowError(
                 f"config key 'processes' is {config_at().processes}, but this machine has {len(found)} GPU(s)"
             )

@@ -92,7 +92,8 @@ def activations(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
         for some in units.split(_UNITS_AT_ONCE):
             fix_seeds(run.seed, depth, int(some[0]))
             clouds, reached = maximise(model.norm, layers[:depth], some, options, objective)
-            for unit, activation, cloud in zip(some.tolist(), reached.tolist(), clouds.cpu().numpy(), strict=True):
+            results = some.cpu().tolist(), reached.cpu().tolist(), clouds.cpu().numpy()
+            for unit, activation, cloud in zip(*results, strict=True):
                 active = activation >= options.activated
                 rows.append((run.variant, run.seed, objective, depth, unit, activation, active, cloud.ravel()))
     names = ["variant", "seed", "objective", "layer", "unit", "activation", "activated", "cloud"]
