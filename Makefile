@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 SCALE ?= demo
 PORT ?= 5000
 
-.PHONY: help install install-cluster results bench reference publish judge test test-faults test-cluster fuzz audit lint format ui track \
-	lock schema clean
+.PHONY: help install install-cluster results bench gpu-check reference publish judge test test-faults test-cluster fuzz audit \
+	lint format ui track lock schema clean
 
 help:  ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -33,6 +33,9 @@ results: install  ## Run the whole workflow (SCALE=smoke|demo|paper)
 
 bench: install  ## Measure speed and memory against rivals, about twelve minutes: results/bench/
 	$(BIN)/python benchmarks --output results/bench
+
+gpu-check: install  ## On a machine with a GPU: compare it with the CPU, time it, and write the table to send in
+	$(BIN)/python benchmarks/gpu_check.py $(if $(DEVICE),--device $(DEVICE) --small) --output results/gpu_check
 
 test: install  ## Run the tests, offline
 	$(BIN)/python -m pytest

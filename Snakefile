@@ -39,6 +39,7 @@ rule all:
 
 
 onstart:
+    let_jobs_take_turns_on_the_gpus()
     stop_if_the_disk_is_too_small()
 
 

@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from instrument import Benchmark, Form, Step, main
 from torch import Tensor, nn
 
-from equiset.experiments.point_clouds.networks import Graph, GraphLayer, nearest
+from equiset.experiments.point_clouds.graphs import make_graph, nearest
+from equiset.experiments.point_clouds.networks import GraphLayer
 from equiset.nn import SetEncoder
 
 BATCH, NODES, NEIGHBOURS, WIDTH = 32, 1000, 8, 256
@@ -43,7 +44,7 @@ def through(x: Tensor, each: Callable[[GraphLayer, Tensor], Tensor], stack: nn.M
 
 
 def ours(x: Tensor) -> Forward:
-    graph, stack = Graph(x.numpy(), NEIGHBOURS, x.device), layers()
+    graph, stack = make_graph(x, NEIGHBOURS), layers()
     return lambda: through(x, lambda layer, h: layer(h, graph), stack)
 
 
@@ -51,7 +52,7 @@ def ours_with_search(x: Tensor) -> Forward:
     stack = layers()
 
     def forward() -> Tensor:
-        graph = Graph(x.numpy(), NEIGHBOURS, x.device)
+        graph = make_graph(x, NEIGHBOURS)
         return through(x, lambda layer, h: layer(h, graph), stack)
 
     return forward

@@ -28,7 +28,7 @@ from equiset.experiments.redshift.task import Task
 from equiset.files import read_json, write_json
 from equiset.process import keep_freed_memory
 from equiset.provenance import peak_memory_mb
-from equiset.training import Batch, make_optimizer, step, train
+from equiset.training import Batch, make_optimizer, train
 from equiset.training_settings import Training
 
 CPU = torch.device("cpu")
@@ -83,7 +83,7 @@ def compare(folder: Path, options: argparse.Namespace) -> dict[str, float]:
         batch = next(batches)
         optimizer.zero_grad()
         tasks["mapped"].loss(model, batch)[0].backward()
-        step(optimizer)
+        optimizer.step()
         return len(batch[1])
 
     learn(tasks["mapped"].train_batches(torch.Generator()))  # what torch does once
@@ -107,7 +107,7 @@ def pools(folder: Path, options: argparse.Namespace) -> dict[str, float]:
     pd.DataFrame({"points": [points] * meshes}).to_parquet(folder / "meshes.parquet")
     with (folder / "pool.f32").open("wb") as file:
         file.truncate(meshes * points * 3 * 4)
-    clouds, rng = Clouds(folder, CPU), np.random.default_rng(0)
+    clouds, rng = Clouds(folder), np.random.default_rng(0)
     start = time.process_time()
     for chosen in np.array_split(rng.permutation(meshes), meshes // 64):
         clouds.draw(chosen, 1000, rng)

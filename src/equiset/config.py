@@ -41,7 +41,9 @@ class _Config(Settings):
     scale: Scale = "demo"
     """How large everything is: `smoke` (seconds), `demo` (minutes), `paper` (the paper's own sizes)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where networks are trained. `auto` takes the GPU if there is one."""
+    """Where networks are trained. `auto` takes a GPU if this machine has one; for a cluster's say `cuda`."""
+    jobs_per_card: int = Field(1, ge=1, le=100)
+    """Jobs that may use a GPU of this machine at once. A scheduler of a cluster decides for itself."""
     processes: int = Field(1, ge=1, le=1024)
     """Processes (with `device: cuda`, GPUs) that train one network together. It changes the time and the rounding."""
     data_folder: str = Field("data", min_length=1)

@@ -43,6 +43,7 @@ PLUMBING = {
     "equiset.masking": "hides passwords",
     "equiset.occupancy": "locks",
     "equiset.parquet": "reads a table, or says why not",
+    "equiset.placement": "chooses among GPUs",
     "equiset.process": "logs, and keeps freed memory",
     "equiset.provenance": "notes versions and machine",
 }

@@ -10,8 +10,7 @@ import torch
 import torch.distributed as dist
 
 from equiset.errors import EquisetError
-from equiset.nn.shares import set_share
-from equiset.parallel import is_first
+from equiset.parallel import is_first, set_share
 
 
 def started() -> bool:

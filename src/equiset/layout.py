@@ -97,8 +97,11 @@ class Layout:
         levels, host, offsets = [], self.host, self.offsets
         with torch.inference_mode(False):
             while host.diff().gt(16).any():
-                host = torch.cat([host[:1], (host.diff() + 15).div(16, rounding_mode="floor").cumsum(0)])
-                first = host.to(offsets.device, non_blocking=True)
+                # Both by the same rule: a copy from one to the other would be waited for.
+                host, first = (
+                    torch.cat([each[:1], (each.diff() + 15).div(16, rounding_mode="floor").cumsum(0)])
+                    for each in (host, offsets)
+                )
                 blocks = torch.arange(int(host[-1]), device=offsets.device)
                 owner = torch.arange(self.n_sets, device=offsets.device).repeat_interleave(
                     first.diff(), output_size=len(blocks)

@@ -4,12 +4,14 @@ All processes hold the same weights and draw the same random numbers. A step goe
 one process; their gradients are summed and divided by the number of all sets. So the number of processes changes
 rounding and time, and nothing else: a checkpoint of two processes goes on with one or with four.
 
-The gradients are added up by one call for each step, without `DistributedDataParallel`. That one averages the means of
-the processes, which is wrong where one has fewer sets (or labelled members) than another. What it would gain, sending
-while it still computes, is nothing for networks of a few megabytes.
+`DistributedDataParallel` sends the gradients while the backward pass still computes, and averages the means of the
+processes. Where one has fewer sets (or labelled members) than another, that is not the mean over all sets, so each
+multiplies its loss by its part of them. What torch does not have stays here: random numbers that do not depend on the
+number of processes, and batch normalisation over all processes that runs on a CPU as well.
 """
 
 from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -18,7 +20,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiset.errors import EquisetError
-from equiset.nn.shares import Share, current_share, draw, dropout, set_share
+from equiset.nn.shares import Draws, Share
+
+# Of each thread its own: one makes batches ahead of those that are computed on.
+_share: ContextVar[Share | None] = ContextVar("share", default=None)
+
+
+def current_share() -> Share | None:
+    """Return which sets of the batch at hand are this process's; None if it is all of them."""
+    return _share.get()
+
+
+def set_share(share: Share | None) -> None:
+    _share.set(share)
 
 
 def processes() -> int:
@@ -45,13 +59,10 @@ def share(sets: int) -> slice:
 
 def each(batches: Iterable[Any]) -> Iterator[Any]:
     """Yield the batches. One that was made without `share` is worked on by all processes in whole."""
-    batches = iter(batches)
-    while True:
+    set_share(None)
+    for batch in batches:
+        yield batch
         set_share(None)
-        try:
-            yield next(batches)
-        except StopIteration:
-            return
 
 
 def _weight() -> float:
@@ -59,27 +70,26 @@ def _weight() -> float:
     return 1.0 if current_share() else 1.0 / processes()
 
 
-def backward(loss: Tensor, sets: int, model: nn.Module) -> Tensor:
-    """Work out the gradient of the mean loss over the sets of all processes, and return that loss.
+def averaging(model: nn.Module) -> nn.Module:
+    """Return a network that gives the mean of all processes' gradients to the weights of `model`."""
+    if processes() == 1:
+        return model
+    # Buffers are the same in all processes, since batch normalisation is over all.
+    return nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
+
+
+def mean_over_all(loss: Tensor, sets: int) -> Tensor:
+    """Return a loss whose gradient, averaged over the processes, is that of the mean over the sets of all.
 
     Args:
         loss: the mean over the sets of this process.
         sets: their number, or that of whatever the mean is over.
-        model: its parameters get the gradient.
     """
     if processes() == 1:
-        loss.backward()
         return loss
-    count = sets * _weight()
-    (loss * count).backward()
-    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    loss_and_count = torch.stack([loss.detach(), torch.ones_like(loss)]) * count
-    everything = torch.cat([*(part.reshape(-1) for part in gradients), loss_and_count])
-    dist.all_reduce(everything)
-    everything /= everything[-1].clone()
-    for gradient, part in zip(gradients, everything.split([part.numel() for part in gradients] + [2]), strict=False):
-        gradient.copy_(part.view(gradient.shape))
-    return everything[-2]
+    everyone = torch.full_like(loss.detach(), sets * _weight())
+    dist.all_reduce(everyone)
+    return loss * (sets * _weight() * processes() / everyone)
 
 
 def counted(sums: dict[str, Any]) -> dict[str, Any]:
@@ -107,32 +117,42 @@ def require_same(number: int, what: str, device: torch.device) -> None:
 
 
 def share_layers(model: nn.Module) -> nn.Module:
-    """Let torch's layers that draw random numbers, or look at all of a batch, do so for all processes."""
+    """Let layers that draw random numbers, or look at all of a batch, do so for all processes."""
     if processes() == 1:
         return model
-    for module in model.modules():
-        kind = type(module)
-        if kind in _SHARED:
-            module.__class__ = _SHARED[kind]
+    for name, module in list(model.named_modules()):
+        if isinstance(module, Draws):
+            module.share = current_share
+        elif type(module) in _SHARED:
+            parent = model.get_submodule(name.rpartition(".")[0])
+            setattr(parent, name.rpartition(".")[2], _SHARED[type(module)](module))
         elif isinstance(module, (nn.modules.dropout._DropoutNd, nn.RReLU)):
-            raise EquisetError(f"{kind.__name__} cannot be shared by several processes: set 'processes' to 1")
+            raise EquisetError(f"{type(module).__name__} cannot be shared by several processes: set 'processes' to 1")
     return model
 
 
-class _Dropout(nn.Dropout):
+class _Dropout(Draws):
+    def __init__(self, layer: nn.Dropout):
+        super().__init__()
+        self.p, self.share = layer.p, current_share
+
     def forward(self, x: Tensor) -> Tensor:
-        return dropout(x, self.p) if self.training else x
+        return self.dropout(x, self.p) if self.training else x
 
 
-class _Dropout2d(nn.Dropout2d):
+class _Dropout2d(_Dropout):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
             return x
-        return x * draw(len(x), lambda rows: F.dropout2d(x.new_ones(rows, x.shape[1], 1, 1), self.p))
+        return x * self.draw(len(x), lambda rows: F.dropout2d(x.new_ones(rows, x.shape[1], 1, 1), self.p))
 
 
 class _BatchNorm(nn.BatchNorm2d):
     """Batch normalisation by mean and variance over the batches of all processes. torch's own is for CUDA alone."""
+
+    def __init__(self, layer: nn.BatchNorm2d):
+        super().__init__(layer.num_features, layer.eps, layer.momentum, device="meta")
+        self.load_state_dict(layer.state_dict(keep_vars=True), assign=True)
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training:
@@ -151,7 +171,7 @@ class _Normalise(torch.autograd.Function):
         values = x.numel() / x.shape[1] * _weight()
         # Combined from means and variances, since a difference of sums of squares would lose digits.
         variance, mean = torch.var_mean(_full(x), (0, 2, 3), correction=0)
-        own = torch.cat([mean, variance, mean.new_tensor([values])])
+        own = torch.cat([mean, variance, mean.new_full((1,), values)])
         gathered = [torch.empty_like(own) for _ in range(processes())]
         dist.all_gather(gathered, own)
         parts = torch.stack(gathered).double()

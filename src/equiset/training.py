@@ -1,4 +1,4 @@
-"""The training loop: seeds, checkpoints, resume, precision, devices. It knows nothing of any experiment.
+"""The training loop: seeds, checkpoints, resume. It knows nothing of any experiment.
 
 Every epoch seeds its own random numbers from the run's seed and the epoch's number. A run that was killed and
 goes on from its last checkpoint therefore takes exactly the steps, bit for bit, that it would have taken
@@ -13,7 +13,6 @@ import math
 import os
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +26,7 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from equiset import parallel
+from equiset.devices import arithmetic, fix_arithmetic
 from equiset.errors import DamagedError, EquisetError
 from equiset.files import BLANK_SEAL, SEAL, atomic_path, check_seal, digest_json, seal
 from equiset.fingerprint import fingerprint
@@ -65,38 +65,28 @@ class Progress:
     epoch_seconds: list[float] = field(default_factory=list)
 
 
-def choose_device(name: str) -> torch.device:
-    """Turn the config's `device` into a torch device."""
-    if name == "cuda" and not torch.cuda.is_available():
-        raise EquisetError("config key 'device' is 'cuda', but torch sees no CUDA device; use 'auto' or 'cpu'")
-    return torch.device("cuda" if name == "auto" and torch.cuda.is_available() else name.replace("auto", "cpu"))
-
-
 def fix_seeds(*numbers: int) -> None:
     """Seed torch on all devices from a tuple of numbers, such as (seed, epoch)."""
     torch.manual_seed(int(digest_json(numbers)[:15], 16))
 
 
 def make_optimizer(settings: Optimizer, model: nn.Module) -> torch.optim.Optimizer:
-    # Optimizers import all of torch.compile on first use, 1.7 s for every job, only to switch it off for
-    # themselves. It is never on here, so their methods may serve as they are; see `step` too.
-    for method in vars(torch.optim.Optimizer).values():
-        if plain := getattr(method, "__wrapped__", None):
-            vars(plain).setdefault("__dynamo_disable", plain)
-    kind = {"adam": torch.optim.Adam, "adamax": torch.optim.Adamax}[settings.name]
+    """Return an optimizer that moves all weights of a network by few launches, if they are on a GPU."""
+    parameters = list(model.parameters())
+    on_card = parameters[0].device.type != "cpu"
+    kind, quick = {"adam": (torch.optim.Adam, "fused"), "adamax": (torch.optim.Adamax, "foreach")}[settings.name]
     options = {"betas": settings.betas, "eps": settings.eps, "weight_decay": settings.weight_decay}
-    return kind(model.parameters(), lr=settings.learning_rate, **options)
+    return _without_guards(kind)(parameters, lr=settings.learning_rate, **options, **({quick: True} if on_card else {}))
 
 
-@torch.no_grad()
-def step(optimizer: torch.optim.Optimizer) -> None:
-    """Move the weights, without the wrapper that imports torch.compile."""
-    inspect.unwrap(type(optimizer).step)(optimizer)
+def _without_guards(kind: type[torch.optim.Optimizer]) -> type[torch.optim.Optimizer]:
+    """Return an optimizer without its guards against torch.compile, which is never on here.
 
-
-def arithmetic(precision: str, device: torch.device) -> AbstractContextManager:
-    """Return the context in which the network computes."""
-    return nullcontext() if precision == "float32" else torch.autocast(device.type, torch.bfloat16)
+    On first use they import all of it, 1.7 s for every job.
+    """
+    names = ("add_param_group", "load_state_dict", "state_dict", "step", "zero_grad")
+    methods = {name: inspect.unwrap(getattr(kind, name)) for name in names}
+    return type(kind.__name__, (kind,), methods | {"step": torch.no_grad()(methods["step"])})
 
 
 def checkpoint_key(spec: dict[str, Any], sets: dict[str, Any], task: str) -> str:
@@ -120,24 +110,22 @@ def train(
     task: Task, settings: Training, seed: int, device: torch.device, checkpoint: Path
 ) -> tuple[nn.Module, Progress]:
     """Train a network, going on from `checkpoint` if it exists, and return it with its metrics."""
-    torch.use_deterministic_algorithms(True, warn_only=device.type == "cuda")
-    # New memory would be filled with NaN, to show who reads it before it is written: up to a seventh of the time.
-    torch.utils.deterministic.fill_uninitialized_memory = False
-    if settings.precision == "bfloat16" and device.type == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        log.warning("this CPU has no bfloat16 arithmetic: expect training to be many times slower than with float32")
+    fix_arithmetic(settings.precision, device)
     fix_seeds(seed)
     model = parallel.share_layers(task.build_model().to(device))
     optimizer = make_optimizer(settings.optimizer, model)
-    progress = _resume(checkpoint, model, optimizer, device, settings.epochs)
+    progress = _resume(checkpoint, model, optimizer, settings.epochs)
     parallel.require_same(progress.epochs, "checkpoint", device)
     _settle_validation(progress, task, model, settings, device)
     epochs = range(progress.epochs + 1, settings.epochs + 1)
     # The bar is silent when stderr is not a terminal; the log has one line per epoch anyway.
     silent = None if parallel.is_first() else True
     bar = tqdm(epochs, initial=progress.epochs, total=settings.epochs, unit="epoch", disable=silent)
+    learner = parallel.averaging(model)
     for epoch in bar:
         started = time.perf_counter()
-        trained = _train_epoch(task, settings, model, optimizer, seed, epoch, device)
+        trained = _train_epoch(task, settings, learner, optimizer, seed, epoch, device)
+        _require_finite(epoch, trained, model, optimizer)
         row = {"epoch": epoch, **{f"train_{name}": value for name, value in trained.items()}}
         if _validates(settings, epoch):
             row |= _validation(task, model, settings, device)
@@ -194,17 +182,30 @@ def _train_epoch(
         with arithmetic(settings.precision, device):
             loss, sums = task.loss(model, batch)
         optimizer.zero_grad(set_to_none=True)
-        loss = parallel.backward(loss, sums["sets"], model)
-        limit = settings.gradient_clip or math.inf
-        norm = nn.utils.clip_grad_norm_(model.parameters(), limit)
-        if not torch.isfinite(loss + norm):
-            raise EquisetError(
-                f"training broke down in epoch {epoch}: loss {loss.item()}, gradient norm {norm.item()}. "
-                "Lower training.optimizer.learning_rate or set training.gradient_clip"
-            )
-        step(optimizer)
+        parallel.mean_over_all(loss, sums["sets"]).backward()
+        if settings.gradient_clip:
+            nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)
+        optimizer.step()
         _add(totals, parallel.counted(sums))
     return _means(parallel.add_up(totals, device))
+
+
+def _require_finite(epoch: int, metrics: dict[str, float], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Stop if an epoch broke down. Once an epoch: looking at each step's loss would make a GPU wait for the host.
+
+    Nothing that is not finite becomes finite again, neither in a sum over the epoch nor in a weight or its moments. So
+    it is found here, and never saved.
+    """
+    broken = [f"{name} {value}" for name, value in metrics.items() if not math.isfinite(value)]
+    moments = (value for state in optimizer.state.values() for value in state.values())
+    tensors = [each for each in (*model.state_dict().values(), *moments) if each.is_floating_point() and each.ndim]
+    if not torch.stack([each.isfinite().all() for each in tensors]).all():
+        broken.append("weights that are not finite")
+    if broken:
+        raise EquisetError(
+            f"training broke down in epoch {epoch}: {', '.join(broken)}. "
+            "Lower training.optimizer.learning_rate or set training.gradient_clip"
+        )
 
 
 @torch.no_grad()
@@ -228,12 +229,12 @@ def _means(totals: Sums) -> dict[str, float]:
     return {name: float(value) / sets for name, value in totals.items()}
 
 
-def read_checkpoint(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
-    """Return what `_save` wrote; every byte counts."""
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Return what `_save` wrote, in main memory; every byte counts."""
     digest, content = (whole := path.read_bytes())[:32], memoryview(whole)[32:]
     if hashlib.sha256(content).digest() != digest:
         raise DamagedError(path, "is damaged: its content does not match its digest")
-    return torch.load(io.BytesIO(content), map_location=device, weights_only=True)
+    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
 
 
 def _save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
@@ -247,13 +248,11 @@ def _save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progre
         file.write(content.getbuffer())
 
 
-def _resume(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device, epochs: int
-) -> Progress:
+def _resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, epochs: int) -> Progress:
     if not path.exists():
         return Progress()
     try:
-        state = read_checkpoint(path, device)
+        state = read_checkpoint(path)
     except DamagedError as error:
         log.warning("%s: starting anew", error)
         return Progress()
@@ -261,6 +260,8 @@ def _resume(
     if progress.epochs > epochs:
         log.info("the checkpoint is past epoch %d: starting anew", epochs)
         return Progress()
+    # What belongs on a GPU goes there. Counters of steps stay, unless the optimizer is fused: it would wait for each of
+    # them in each step.
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     log.info("going on after epoch %d from %s", progress.epochs, os.path.relpath(path))

@@ -31,8 +31,9 @@ class Training(Settings):
     batch_size: int = Field(gt=0, le=1_000_000)
     """Sets per step."""
     optimizer: Optimizer
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Arithmetic of the network. `bfloat16` is automatic mixed precision; slow on a CPU that lacks it."""
+    precision: Literal["float32", "tf32", "bfloat16"] = "float32"
+    """Arithmetic of the network. `tf32` rounds the factors of products on a GPU to 10 binary digits; on a CPU it is
+    `float32`. `bfloat16` is automatic mixed precision; slow on a CPU that lacks it."""
     gradient_clip: float | None = Field(None, gt=0)
     """Largest norm of the gradient; empty for no limit."""
     lower_after: tuple[Annotated[int, Field(gt=0)], ...] = ()

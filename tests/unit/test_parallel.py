@@ -7,7 +7,7 @@ from torch import nn
 from equiset import launch, parallel
 from equiset.errors import EquisetError
 from equiset.nn import SetDropout
-from equiset.nn.shares import Share, draw, set_share
+from equiset.nn.shares import Share
 from equiset.sets import PackedSets
 from equiset.training import read_checkpoint, train
 
@@ -67,16 +67,18 @@ def test_a_process_that_dies_ends_the_job_and_leaves_the_checkpoint(results):
 
 @pytest.fixture
 def second_of_three():
-    set_share(Share(first=1, sets=1, total=3))
-    yield
-    set_share(None)
+    parallel.set_share(Share(first=1, sets=1, total=3))
+    yield parallel.current_share
+    parallel.set_share(None)
 
 
 def test_draws_are_those_of_all_sets(second_of_three):
     torch.manual_seed(0)
     everything = torch.rand(6, 2)
     torch.manual_seed(0)
-    assert torch.equal(draw(2, lambda rows: torch.rand(rows, 2)), everything[2:4])
+    layer = SetDropout()
+    layer.share = second_of_three
+    assert torch.equal(layer.draw(2, lambda rows: torch.rand(rows, 2)), everything[2:4])
     after = torch.rand(1)
     torch.manual_seed(0)
     torch.rand(6, 2)
@@ -85,8 +87,10 @@ def test_draws_are_those_of_all_sets(second_of_three):
 
 def test_what_cannot_be_shared_is_refused(second_of_three, monkeypatch):
     sets = PackedSets.from_list([torch.ones(3, 2)])
+    layer = SetDropout(0.5, simultaneous=False)
+    layer.share = second_of_three
     with pytest.raises(ValueError, match="independent dropout of packed sets"):
-        SetDropout(0.5, simultaneous=False)(sets)
+        layer(sets)
     monkeypatch.setattr(parallel, "processes", lambda: 2)
     with pytest.raises(EquisetError, match=r"AlphaDropout cannot be shared.*'processes' to 1"):
         parallel.share_layers(nn.AlphaDropout())

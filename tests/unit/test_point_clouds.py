@@ -9,13 +9,18 @@ from equiset.data.modelnet40 import ModelNetSettings, fetch, prepare
 from equiset.data.pool import Pool
 from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.analyses import _activation, maximise
+from equiset.experiments.point_clouds.graphs import (
+    GatheredGraph,
+    NeighbourMean,
+    SparseGraph,
+    make_graph,
+    nearest,
+    nearest_by_distance,
+)
 from equiset.experiments.point_clouds.networks import (
     CloudNet,
-    Graph,
-    NeighbourMean,
     PoolingEncoder,
     TwoProducts,
-    nearest,
 )
 from equiset.experiments.point_clouds.results import table1
 from equiset.experiments.point_clouds.sets import make_sets
@@ -71,7 +76,7 @@ def test_sets_say_which_meshes_are_for_what(store, tmp_path):
 
 def test_particles_are_drawn_without_replacement(store):
     training = np.flatnonzero(pd.read_parquet(store / "meshes.parquet")["split"] == "train")[[5, 0]]
-    drawn = Clouds(store, CPU).draw(training, 64, np.random.default_rng(0)).numpy()
+    drawn = Clouds(store).draw(training, 64, np.random.default_rng(0)).numpy()
     pool = Pool(store)
     for cloud, mesh in zip(drawn, training, strict=True):
         assert sorted(map(tuple, cloud.tolist())) == sorted(map(tuple, pool.of(mesh, pool.open()).tolist()))
@@ -79,7 +84,7 @@ def test_particles_are_drawn_without_replacement(store):
 
 def test_no_two_draws_of_test_particles_share_one(store):
     meshes = np.flatnonzero(pd.read_parquet(store / "meshes.parquet")["split"] == "test")
-    clouds = Clouds(store, CPU)
+    clouds = Clouds(store)
 
     def drawn(seed, draw, particles=64):
         return torch.cat([cloud for _, cloud in clouds.fixed_draw(meshes, particles, seed, 1, draw=draw)])
@@ -229,7 +234,7 @@ def test_nearest_neighbours():
 
 def test_the_mean_over_neighbours_and_its_gradient():
     clouds = torch.randn(3, 12, 3)
-    graph = Graph(clouds.numpy(), 4, CPU)
+    graph = make_graph(clouds, 4)
     x = torch.randn(36, 5, requires_grad=True)
     y = NeighbourMean.apply(x, graph)
     near = [nearest(cloud.numpy(), 4) for cloud in clouds]
@@ -239,6 +244,21 @@ def test_the_mean_over_neighbours_and_its_gradient():
     (sparse,) = torch.autograd.grad((y * weights).sum(), x, retain_graph=True)
     (plain,) = torch.autograd.grad((gathered * weights).sum(), x)
     torch.testing.assert_close(sparse, plain)
+
+
+def test_a_gpus_way_to_neighbours_and_their_mean_is_that_of_a_cpu():
+    torch.manual_seed(0)
+    clouds = torch.randn(3, 30, 3)
+    near = torch.stack([torch.from_numpy(nearest(cloud.numpy(), 4)) for cloud in clouds])
+    assert torch.equal(nearest_by_distance(clouds, 4).sort(2).values, near.sort(2).values)
+    x, weights = torch.randn(90, 5), torch.randn(90, 5)
+    gathered, sparse = GatheredGraph(clouds, 4), SparseGraph(clouds.numpy(), 4)
+    torch.testing.assert_close(gathered.mean(x), sparse.mean(x))
+    torch.testing.assert_close(gathered.sum_back(weights), sparse.sum_back(weights))
+    # Coincident points are no neighbours of themselves; fewer points than neighbours, and none.
+    assert (nearest_by_distance(torch.zeros(1, 20, 3), 8)[0] != torch.arange(20)[:, None]).all()
+    assert nearest_by_distance(clouds[:, :4], 8).shape == (3, 4, 3)
+    assert GatheredGraph(clouds[:, :1], 8).mean(x[:3]).eq(0).all()
 
 
 def test_rows_without_gradient_change_nothing():
@@ -261,7 +281,7 @@ def test_the_graph_model_is_the_plain_composition():
     settings = variant(model="graph", width=7, neighbours=3, dropout=0.5)
     torch.manual_seed(0)
     encoder, clouds = CloudNet(settings, 40).encoder, torch.randn(4, 15, 3)
-    graph = Graph(clouds.numpy(), 3, CPU)
+    graph = make_graph(clouds, 3)
 
     def plain():
         x = clouds

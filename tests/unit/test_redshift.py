@@ -209,10 +209,10 @@ def test_batches_are_whole_clusters_in_standard_units(store, tmp_path):
     sets = draw(store, tmp_path / "sets")
     task = Task(variant(), store, sets, CPU)
     batches = list(task.train_batches(torch.Generator().manual_seed(0)))
-    rows = torch.cat([x.rows for x, _ in batches])
+    rows = torch.cat([x.rows for x, *_ in batches])
     assert len(rows) == len(task.splits["train"].numbers)
-    assert all(len(x) <= 4 for x, _ in batches)
-    for x, z in batches:
+    assert all(len(x) <= 4 for x, *_ in batches)
+    for x, z, _ in batches:
         assert all((~part.isnan()).any() for part in z.split(x.sizes.tolist()))
     other = list(task.train_batches(torch.Generator().manual_seed(1)))
     assert not torch.equal(batches[0][0].rows[:3], other[0][0].rows[:3])
@@ -224,7 +224,7 @@ def test_values_that_are_missing_become_the_mean(store, tmp_path):
     features[0, 3] = features[-1, 3] = 7.0
     np.save(store / "features.npy", features)
     task = Task(variant(), store, draw(store, tmp_path / "sets"), CPU)
-    x, _ = next(task.train_batches(torch.Generator()))
+    x, *_ = next(task.train_batches(torch.Generator()))
     assert x.rows.isfinite().all()
 
 
@@ -246,7 +246,7 @@ def test_both_readings_have_17_features_and_models_equal_parameters(store, tmp_p
     assert set(table["split"]) == {"test"}
     assert not list(task.validation_batches())
     if features == "footnote":
-        x, _ = task._batch(*next(task._in_order("test")))
+        x, *_ = task._batch(*next(task._in_order("test")))
         values = (x.rows if model == "set" else x).numpy()[:, -5:] * task.scale[-5:] + task.shift[-5:]
         host = int(task._cluster_of(task.splits["test"].numbers[:1])[0])
         assert np.allclose(values[0], pq.read_table(store / "clusters.parquet")["P_CEN"][host].as_py(), atol=1e-5)
@@ -264,7 +264,7 @@ def test_the_perceptron_takes_as_many_steps_as_the_set_model_on_the_same_galaxie
 
     def labels(model, **changes):
         task = Task(variant(model, **changes), store, sets, CPU)
-        return [z[~z.isnan()].tolist() for _, z in task.train_batches(torch.Generator().manual_seed(0))]
+        return [z[~z.isnan()].tolist() for _, z, _ in task.train_batches(torch.Generator().manual_seed(0))]
 
     by_clusters = labels("mlp")
     assert by_clusters == labels("set")
@@ -278,14 +278,14 @@ def test_members_without_a_redshift_shape_the_estimate_but_not_the_loss(store, t
     task = Task(variant(dropout=0.0), store, draw(store, tmp_path / "sets"), CPU)
     torch.manual_seed(0)
     network = task.build_model().eval()
-    x, z = next(task.train_batches(torch.Generator()))
+    x, z, numbers = next(task.train_batches(torch.Generator()))
     known = ~z.isnan()
-    loss, sums = task.loss(network, (x, z))
+    loss, sums = task.loss(network, (x, z, numbers))
     assert torch.allclose(loss, (network(x)[known] - z[known]).square().mean())
     assert sums["sets"] == known.sum()
     moved = x.rows.clone()
     moved[~known] += 5
-    assert not torch.allclose(task.loss(network, (x.with_rows(moved), z))[0], loss)
+    assert not torch.allclose(task.loss(network, (x.with_rows(moved), z, numbers))[0], loss)
 
 
 def test_target_units_give_the_same_redshift(store, tmp_path):
@@ -359,7 +359,7 @@ def test_a_streamed_run_that_was_interrupted_ends_with_the_same_bits(streamed, t
 
 def _sets(batch):
     """Return the sets of a batch, each as the values of its members."""
-    x, z = batch
+    x, z, _ = batch
     sizes = x.sizes.tolist() if isinstance(x, PackedSets) else [1] * len(x)
     rows = x.rows if isinstance(x, PackedSets) else x
     return [part.tolist() for part in torch.cat([rows, z.nan_to_num(-1)[:, None]], 1).split(sizes)]

@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import nn
 
+from equiset.devices import choose_device
 from equiset.errors import DamagedError, EquisetError
-from equiset.training import checkpoint_key, choose_device, fix_seeds, make_optimizer, read_checkpoint, step, train
+from equiset.training import checkpoint_key, fix_seeds, make_optimizer, read_checkpoint, train
 from equiset.training_settings import Optimizer, Training
 
 CPU = torch.device("cpu")
@@ -178,6 +179,19 @@ def test_nan_stops_the_run_with_a_remedy_and_keeps_the_last_good_checkpoint(tmp_
     assert read_checkpoint(tmp_path / "a.pt")["progress"]["epochs"] == 1
 
 
+def test_a_gradient_that_overflows_stops_the_run_though_its_loss_is_finite(tmp_path):
+    """Adam's second moment becomes infinite, and its weight would never move again."""
+
+    class Steep(Line):
+        def loss(self, model, batch):
+            loss, sums = super().loss(model, batch)
+            return (loss * 1e20 if self.epoch == 2 else loss), sums
+
+    with pytest.raises(EquisetError, match=r"epoch 2: weights that are not finite.*gradient_clip"):
+        train(Steep(), training(), 7, CPU, tmp_path / "a.pt")
+    assert read_checkpoint(tmp_path / "a.pt")["progress"]["epochs"] == 1
+
+
 def test_gradients_are_clipped(tmp_path):
     moved = []
     for clip in (None, 1e-6):
@@ -228,6 +242,6 @@ def test_optimizers_do_what_torchs_own_do(name, own):
         for _ in range(3):
             optimizer.zero_grad()
             model(torch.ones(2, 3)).sum().backward()
-            step(optimizer) if ours else optimizer.step()
+            optimizer.step()
         results.append(weights(model))
     assert torch.equal(*results)

@@ -30,6 +30,31 @@ def test_every_job_can_be_sent_to_a_queue_without_naming_cores(project):
     assert all("--threads 8 " in line for line in prepare)
 
 
+def test_jobs_claim_gpus_and_take_turns_on_those_that_there_are(project, tmp_path):
+    """With stand-ins for four cards and for a torch that can use them; two jobs may share a card."""
+    (tmp_path / "fake" / "torch").mkdir(parents=True)
+    (tmp_path / "fake" / "torch" / "__init__.py").touch()
+    (tmp_path / "fake" / "torch" / "version.py").write_text("cuda: str = '12.8'\n")
+    project.edit("jobs_per_card", value=2)
+    (project.folder / "Seen").write_text(
+        """
+configfile: "config.yaml"
+include: "workflow/rules/common.smk"
+rule seen:
+    resources: gpu=gpus(SimpleNamespace(scale="smoke"))
+    shell: "echo claimed {resources.gpu}, shared by $EQUISET_JOBS_PER_CARD"
+onstart:
+    let_jobs_take_turns_on_the_gpus()
+    print("limit", workflow.global_resources["gpu"].value)
+"""
+    )
+    stand_ins = {"PYTHONPATH": str(tmp_path / "fake"), "CUDA_VISIBLE_DEVICES": "0,1,2,3"}
+    done = project.snakemake("--snakefile", "Seen", "seen", **stand_ins)
+    assert done.returncode == 0, done.stderr
+    assert "limit 8" in done.stdout
+    assert "claimed 1, shared by 2" in done.stdout
+
+
 def test_on_one_machine_a_core_is_left_to_other_jobs(project):
     store = "results/smoke/data/mnist/store"
     done = project.snakemake("--dry-run", "--printshellcmds", store)  # with two cores

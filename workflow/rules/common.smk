@@ -34,6 +34,7 @@ from equiset.files import canonical_json
 from equiset.fingerprint import fingerprint
 from equiset.laws.settings import Laws
 from equiset.occupancy import begin_run
+from equiset.placement import SHARING, cards, device_of
 from equiset.space import check_space
 
 # Jobs run the code of this folder with the Python that runs Snakemake, whether or not its environment is active.
@@ -61,6 +62,8 @@ def config_at(scale=None):
 
 
 config_at()
+
+os.environ[SHARING] = str(config_at().jobs_per_card)
 
 
 wildcard_constraints:
@@ -135,7 +138,7 @@ def preparing_threads(wildcards):
 
 def gpus(wildcards):
     """The number of GPUs that a job takes, other than training by several processes."""
-    return int(config_at(wildcards.scale).device == "cuda")
+    return int(device_of(config_at(wildcards.scale).device) == "cuda")
 
 
 def store_of(wildcards):
@@ -319,6 +322,26 @@ def tracking_uri():
     if shown != uri:
         os.environ[masking.VARIABLE] = uri
     return shown
+
+
+def let_jobs_take_turns_on_the_gpus():
+    """Limit the resource `gpu` to what this machine has, unless the command line does. Clusters limit it themselves.
+
+    Before a run starts, Snakemake does not say where its jobs will run.
+    """
+    found = cards()
+    if (
+        found
+        and workflow.local_exec
+        and "gpu" not in workflow.resource_settings.resources
+    ):
+        if device_of(config_at().device) == "cuda" and config_at().processes > len(
+            found
+        ):
+            raise WorkflowError(
+                f"config key 'processes' is {config_at().processes}, but this machine has {len(found)} GPU(s)"
+            )
+        workflow.register_resource("gpu", config_at().jobs_per_card * len(found))
 
 
 def stop_if_the_disk_is_too_small():

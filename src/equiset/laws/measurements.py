@@ -10,10 +10,11 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from equiset.experiments.point_clouds.networks import Graph, GraphLayer
+from equiset.experiments.point_clouds.graphs import make_graph
+from equiset.experiments.point_clouds.networks import GraphLayer
 from equiset.laws.settings import CommutingMaps, DeepStack, SharedDropout, TimeBySetSize, TimeOfGraphLayer
 from equiset.nn import SetDropout, SetLayer, SetPool
-from equiset.training import fix_seeds, make_optimizer, step
+from equiset.training import fix_seeds, make_optimizer
 
 
 def commuting_maps(settings: CommutingMaps) -> pd.DataFrame:
@@ -110,7 +111,7 @@ def _distances(count: int, members: int) -> tuple[Tensor, Tensor]:
 def _descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    step(optimizer)
+    optimizer.step()
 
 
 def shared_dropout(settings: SharedDropout) -> pd.DataFrame:
@@ -208,8 +209,7 @@ def time_of_graph_layer(settings: TimeOfGraphLayer) -> pd.DataFrame:
     repetition, set_seconds, graph_seconds, ratio.
     """
     fix_seeds(0)
-    points = torch.randn(settings.clouds, settings.points, 3).numpy()
-    graph = Graph(points, settings.neighbours, torch.device("cpu"))
+    graph = make_graph(torch.randn(settings.clouds, settings.points, 3), settings.neighbours)
     x = _batch(settings.clouds, settings.points, settings.width)
     set_layer = SetLayer(settings.width, settings.width, activation="tanh")
     graph_layer = GraphLayer(settings.width, settings.width)

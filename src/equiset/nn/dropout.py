@@ -1,13 +1,13 @@
 """Dropout of whole channels of a set."""
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from equiset.nn.inputs import Sets, TakesSets, pack, unpack
-from equiset.nn.shares import current_share, draw, dropout
+from equiset.nn.shares import Draws
 
 
-class SetDropout(nn.Module, TakesSets):
+class SetDropout(Draws, TakesSets):
     """Dropout that drops a channel for all members of a set at once (sec. 2).
 
     While training, y = x m / (1 - p), where m holds one draw for each set and channel, 0 with probability p and else
@@ -36,14 +36,14 @@ class SetDropout(nn.Module, TakesSets):
         if not self.training or self.p == 0:
             return sets
         if not self.simultaneous:
-            if layout is not None and current_share():
+            if layout is not None and self.share and self.share():
                 raise ValueError("independent dropout of packed sets cannot be shared by several processes")
-            return pack(dropout(values, self.p), sets)
+            return pack(self.dropout(values, self.p), sets)
         if layout is not None:
-            kept = draw(layout.n_sets, lambda n: self._draw(values, n, values.shape[1]))
+            kept = self.draw(layout.n_sets, lambda n: self._draw(values, n, values.shape[1]))
             return pack(values * kept.index_select(0, layout.set_index), sets)
         batch, _, channels, *trailing = values.shape
-        kept = draw(batch, lambda n: self._draw(values, n, channels))
+        kept = self.draw(batch, lambda n: self._draw(values, n, channels))
         return pack(values * kept.view(batch, 1, channels, *(1 for _ in trailing)), sets)
 
     def _draw(self, values: Tensor, *shape: int) -> Tensor:

@@ -14,11 +14,14 @@ from equiset.nn.dropout import SetDropout
 from equiset.nn.inputs import TakesSets, inside_torch_func, unpack
 from equiset.nn.layer import Form, SetLayer
 from equiset.nn.pool import Pooling, SetPool
+from equiset.nn.ways import may_look
 from equiset.sets import PackedSets
 
 # Bytes of one activation of the sets that go through the layers together: on a CPU what stays in its cache, on a GPU
 # what keeps it busy.
 CHUNK_BYTES = {"cpu": 2**21, "cuda": 2**28}
+# Bytes of activations that `plain` may keep on a GPU for its backward pass. See `SetEncoder._fits`.
+KEPT_BYTES = 2**32
 
 
 class SetEncoder(nn.Module, TakesSets):
@@ -35,7 +38,8 @@ class SetEncoder(nn.Module, TakesSets):
     those of `plain` up to rounding, and members that share a maximum share its gradient evenly. It takes a fraction of
     the memory, without gradient as well.
 
-    `plain` runs instead, with the same parameters, wherever this does not hold: other forms, poolings or activations
+    `plain` runs instead, with the same parameters, on a GPU that has room for it (`_fits`), where a CUDA graph is
+    captured, and wherever this does not hold: other forms, poolings or activations
     (None and relu go the short way as well); dropout that acts; hooks on a layer; an empty batch; `torch.compile`,
     `torch.export` and `torch.func`; forward derivatives; half precision of the values or by autocast, which is left to
     the rules of torch for each operation. Derivatives of the gradient (``create_graph=True``) are refused, except by
@@ -81,7 +85,7 @@ class SetEncoder(nn.Module, TakesSets):
 
     def forward(self, sets: Tensor | PackedSets) -> Tensor:
         values, layout = unpack(sets, self.layers[0].in_features)
-        if torch.compiler.is_compiling() or inside_torch_func():
+        if torch.compiler.is_compiling() or inside_torch_func() or self._fits(values):
             return self.plain(sets)
         curve = self._curve(values, layout)
         if curve is None:
@@ -93,13 +97,30 @@ class SetEncoder(nn.Module, TakesSets):
             return _WinningRows.apply(values, layout, curve, *parameters)
         with torch.no_grad():
             climb = _Climb(curve, parameters, values, layout)
-            return torch.cat([climb(chunk)[0] for chunk in climb.chunks])
+            return torch.cat([climb(chunk, climb.sets_of(chunk))[0] for chunk in climb.chunks])
 
     def plain(self, sets: Tensor | PackedSets) -> Tensor:
         """Do the same layer by layer, over all members, with derivatives of any order."""
         for layer in self.layers:
             sets = self.dropout(layer(sets))
         return self.pool(sets)
+
+    def _fits(self, values: Tensor) -> bool:
+        """Say whether `plain` is the better way on a GPU.
+
+        It keeps two activations for each level, h and h - max h. With three layers it launches 50 kernels forward and
+        backward (65 for packed sets), however many sets there are, and never waits. The short way launches 138 (149)
+        for each chunk and waits for each level, since how many rows win is a value on the GPU; it multiplies half as
+        much. 64 clouds of 1000 and 256 channels keep 0.4 GB and are multiplied in some milliseconds: nothing is left
+        to save. 64 clouds of 5000 and 512 channels keep 3.9 GB. Above `KEPT_BYTES` memory decides.
+        """
+        if may_look(values):
+            return False
+        if values.is_cuda and torch.cuda.is_current_stream_capturing():
+            return True
+        widths = [self.layers[0].in_features, *(layer.out_features for layer in self.layers)]
+        rows = values.numel() // max(1, values.shape[-1])
+        return 2 * rows * sum(widths) * values.element_size() <= KEPT_BYTES
 
     def _curve(self, values: Tensor, layout: Layout | None) -> "_Curve | None":
         """Give the activation if it is enough to follow the winners, else None."""
@@ -146,26 +167,23 @@ _CURVES = {
 
 
 class _Chunk(NamedTuple):
-    """Some sets that are worked on together: where their rows begin, and the number of members of each."""
+    """Some sets that are worked on together: where they and their rows begin, and the number of members of each."""
 
+    first: int
     start: int
     sizes: list[int]
 
-    def subtract_max(self, rows: Tensor) -> Tensor:
+    def subtract_max(self, rows: Tensor, sets: Tensor) -> Tensor:
         """Subtract from each member the maxima of its set, in place, and give them: (sets, channels)."""
         if min(self.sizes) == max(self.sizes):
-            sets = rows.view(len(self.sizes), -1, rows.shape[1])
-            largest = sets.amax(1)
-            sets.sub_(largest.unsqueeze(1))
+            dense = rows.view(len(self.sizes), -1, rows.shape[1])
+            largest = dense.amax(1)
+            dense.sub_(largest.unsqueeze(1))
             return largest
-        largest = torch.stack([part.amax(0) for part in rows.split(self.sizes)])
-        rows.sub_(largest.index_select(0, self.set_index(rows.device)))
+        largest = rows.new_zeros(len(self.sizes), rows.shape[1])
+        largest.scatter_reduce_(0, sets.unsqueeze(1).expand_as(rows), rows, "amax", include_self=False)
+        rows.sub_(largest.index_select(0, sets))
         return largest
-
-    def set_index(self, device: torch.device) -> Tensor:
-        """Number of the set that each row belongs to."""
-        sizes = torch.tensor(self.sizes, device=device)
-        return torch.arange(len(sizes), device=device).repeat_interleave(sizes, output_size=sum(self.sizes))
 
 
 class _Climb:
@@ -180,13 +198,15 @@ class _Climb:
             self.layers = [(i * o * w, o * b) for i, o, (w, b) in zip(into, out, self.layers, strict=True)]
         self.rows = values.detach().reshape(-1, values.shape[-1])
         sizes = [values.shape[1]] * len(values) if layout is None else layout.host_sizes
+        numbers = torch.arange(len(sizes), device=values.device)
+        self.set_index = numbers.repeat_interleave(values.shape[1]) if layout is None else layout.set_index
         widths = [self.rows.shape[1], *(len(bias) for _, bias in self.layers)]
         limit = CHUNK_BYTES.get(values.device.type, 2**28) // (max(widths) * values.element_size())
         self.chunks: list[_Chunk] = []
         room = start = 0
-        for size in sizes:
+        for number, size in enumerate(sizes):
             if size > room:
-                self.chunks.append(_Chunk(start, []))
+                self.chunks.append(_Chunk(number, start, []))
                 room = max(limit, size)
             self.chunks[-1].sizes.append(size)
             start, room = start + size, room - size
@@ -194,19 +214,23 @@ class _Climb:
         most = max(sum(chunk.sizes) for chunk in self.chunks)
         self.memory = [self.rows.new_empty(most, width) for width in widths]
 
-    def __call__(self, chunk: _Chunk) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    def sets_of(self, chunk: _Chunk) -> Tensor:
+        """Give the number of the set of the chunk that each of its rows belongs to."""
+        return self.set_index[chunk.start :][: sum(chunk.sizes)] - chunk.first
+
+    def __call__(self, chunk: _Chunk, sets: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Give the output of the sets, and t - max t (until the next call) and max t of each level.
 
         The last level is z itself, since the maximum of an activation is the activation of the maximum.
         """
         belows = [memory[: sum(chunk.sizes)] for memory in self.memory]
         belows[0].copy_(self.rows[chunk.start :][: sum(chunk.sizes)])
-        tops = [chunk.subtract_max(belows[0])]
+        tops = [chunk.subtract_max(belows[0], sets)]
         for level, (weight, bias) in enumerate(self.layers, start=1):
             torch.addmm(bias, belows[level - 1], weight.t(), out=belows[level])
             if level < len(self.layers):
                 self.curve.squash(belows[level])
-            tops.append(chunk.subtract_max(belows[level]))
+            tops.append(chunk.subtract_max(belows[level], sets))
         return self.curve.whole(tops[-1]), belows, tops
 
 
@@ -226,9 +250,9 @@ class _WinningRows(Function):
         ctx.curve, ctx.shape, ctx.chunks = curve, values.shape, climb.chunks
         outputs, kept = [], []
         for chunk in climb.chunks:
-            output, belows, tops = climb(chunk)
+            set_index = climb.sets_of(chunk)
+            output, belows, tops = climb(chunk, set_index)
             outputs.append(output)
-            set_index = chunk.set_index(values.device)
             winners = torch.zeros_like(set_index, dtype=torch.bool)
             for level in range(len(climb.layers), ctx.bottom - 1, -1):
                 winners |= _wins(belows[level].amax(1))

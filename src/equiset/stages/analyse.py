@@ -9,6 +9,7 @@ from equiset.errors import choose
 from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.given import json_object, number, store_for
 from equiset.parquet import write_parquet
+from equiset.placement import take_cards
 from equiset.process import keep_freed_memory, run_stage
 from equiset.results.material import Material
 from equiset.results.runs import runs_of
@@ -31,7 +32,8 @@ def main(argv: list[str] | None = None) -> None:
     choose(known, arguments.item, f"analysis of {arguments.experiment}")
     analyse = experiment_module(arguments.experiment, "analyses").ANALYSES[arguments.item]
     store_for(arguments.experiment, arguments.store)
-    runs_of(arguments.experiment, arguments.runs)
+    runs = runs_of(arguments.experiment, arguments.runs)
+    take_cards("cpu" if {run.info["spec"]["device"] for run in runs} == {"cpu"} else "auto")
     table = analyse(Material(arguments.runs, arguments.store), arguments.settings)
     write_parquet(arguments.output, table)
 

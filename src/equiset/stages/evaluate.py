@@ -6,12 +6,14 @@ from pathlib import Path
 
 import torch
 
+from equiset.devices import arithmetic, choose_device, fix_arithmetic
 from equiset.experiments import experiment_module
 from equiset.given import RunSpec, number, sets_for, settings_of, store_for
 from equiset.parquet import write_parquet
+from equiset.placement import take_cards
 from equiset.process import keep_freed_memory, run_stage
 from equiset.results.runs import Run
-from equiset.training import arithmetic, choose_device, load_weights
+from equiset.training import load_weights
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,9 @@ def main(argv: list[str] | None = None) -> None:
     settings = settings_of(spec, RunSpec)
     store_for(spec["experiment"], arguments.store)
     sets_for(spec["experiment"], arguments.sets)
+    take_cards(spec["device"])
     device = choose_device(spec["device"])
+    fix_arithmetic(settings.training.precision, device)
     task = experiment_module(spec["experiment"], "task").Task(settings, arguments.store, arguments.sets, device)
     model = task.build_model().to(device).eval()
     load_weights(model, arguments.run / "weights.safetensors")

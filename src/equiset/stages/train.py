@@ -2,7 +2,6 @@
 
 import argparse
 import logging
-import platform
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,13 +10,15 @@ import pandas as pd
 import torch
 
 from equiset import launch, parallel, provenance
+from equiset.devices import choose_device, describe
 from equiset.experiments import experiment_module
 from equiset.experiments.base import Variant
 from equiset.files import digest_json, write_json
 from equiset.given import RunSpec, json_object, number, sets_for, settings_of, store_for
 from equiset.parquet import write_parquet
+from equiset.placement import take_cards
 from equiset.process import keep_freed_memory, run_stage
-from equiset.training import checkpoint_key, choose_device, save_weights, train
+from equiset.training import checkpoint_key, save_weights, train
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ def main(argv: list[str] | None = None) -> None:
     )
     arguments = parser.parse_args(argv)
     settings = settings_of(arguments.spec, RunSpec)
+    if not launch.started():
+        take_cards(arguments.spec["device"], arguments.processes)
     if arguments.processes > 1 and not launch.started():
         launch.launch(arguments.processes, "equiset.stages.train", sys.argv[1:] if argv is None else argv)
         return
@@ -77,7 +80,7 @@ def _train(arguments: argparse.Namespace, settings: Variant, device: torch.devic
             "ended": datetime.now(UTC).isoformat(timespec="seconds"),
             "epoch_seconds": progress.epoch_seconds,
             "peak_memory_mb": provenance.peak_memory_mb(),
-            "device": _describe(device),
+            **describe(device),
             "threads": torch.get_num_threads(),
             "processes": parallel.processes(),
             "keeps_freed_memory": kept,
@@ -86,10 +89,6 @@ def _train(arguments: argparse.Namespace, settings: Variant, device: torch.devic
             "machine": provenance.machine() | {"instructions": torch.backends.cpu.get_cpu_capability()},
         },
     )
-
-
-def _describe(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})"
 
 
 if __name__ == "__main__":

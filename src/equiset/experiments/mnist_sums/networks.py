@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from equiset.experiments.mnist_sums.settings import MnistVariant
 from equiset.nn import SetDropout, SetLayer, SetPool
-from equiset.nn.shares import draw
+from equiset.nn.shares import Draws
 
 SIDE = 28
 
@@ -79,7 +79,7 @@ class SumNet(nn.Module):
         return self.set_layers(self.pool(self.member_layers(self.convolutions(x))))
 
 
-class ConvDropout(nn.Module):
+class ConvDropout(Draws):
     """Dropout of feature maps, the same for all members of a set or each its own (models I and II have one member)."""
 
     def __init__(self, settings: MnistVariant):
@@ -95,7 +95,7 @@ class ConvDropout(nn.Module):
         if self.whole_maps:
             rest = [rest[0], 1, 1]
         masks = 1 if self.shared else members
-        keep = draw(batch, lambda sets: x.new_empty(sets, masks, *rest).bernoulli_(1 - self.p))
+        keep = self.draw(batch, lambda sets: x.new_empty(sets, masks, *rest).bernoulli_(1 - self.p))
         return x * keep.div_(1 - self.p)
 
 

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from equiset.experiments.outlier_faces.settings import FaceVariant
 from equiset.nn import SetDropout, SetLayer, SetPool
-from equiset.nn.shares import draw, dropout
+from equiset.nn.shares import Draws
+from equiset.nn.ways import may_look
 
 SIDE = 64
 POOLS = (2, 2, 5)  # after each three convolutions; 64-58-29-23-11-5-1 pixels
@@ -40,7 +41,7 @@ class Convolutions(nn.Module):
         return x.flatten(1)
 
 
-class QuickDropout(nn.Module):
+class QuickDropout(Draws):
     """Dropout of single values, with four decisions from every random number of 64 bits.
 
     On a CPU, `torch.nn.Dropout` spends a quarter of the training step on drawing one number for each value. Here the
@@ -55,10 +56,10 @@ class QuickDropout(nn.Module):
         if not self.training or self.p == 0:
             return x
         dense = x.is_contiguous() or x.is_contiguous(memory_format=torch.channels_last)
-        if x.device.type != "cpu" or not dense:
-            return dropout(x, self.p)
+        if not may_look(x) or not dense:
+            return self.dropout(x, self.p)
         dropped = round(self.p * 2**16)
-        bits = draw(len(x), lambda images: _random_bits(images, x[0].numel())).reshape(-1)
+        bits = self.draw(len(x), lambda images: _random_bits(images, x[0].numel())).reshape(-1)
         keep = torch.ge(bits, dropped - 2**15, out=x.new_empty(x.numel()))
         # Laid out in memory as x is, so that the product is a plain pass over both.
         return x * keep.mul_(2**16 / (2**16 - dropped)).as_strided(x.shape, x.stride())

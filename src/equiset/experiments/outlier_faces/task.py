@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from equiset.errors import EquisetError
 from equiset.experiments.outlier_faces.networks import SIDE, OutlierNet
 from equiset.experiments.outlier_faces.settings import FaceVariant
+from equiset.feeding import feed
 from equiset.parallel import share
 from equiset.parquet import read_parquet
 from equiset.training import Batch, Sums
@@ -52,15 +53,18 @@ class Task:
         return self._batches(split, np.arange(len(self.splits[split][0]))[:most], _EVALUATED)
 
     def _batches(self, split: str, order: np.ndarray, size: int) -> Iterator[Batch]:
+        for pixels, outlier in feed(self._pixels(split, order, size), self.device):
+            # (batch, members, 64, 64, 3) bytes -> (batch, members, 3, 64, 64) from -1 to 1, still stored pixel by pixel
+            yield pixels.movedim(-1, 2).float().div_(127.5).sub_(1), outlier
+
+    def _pixels(self, split: str, order: np.ndarray, size: int) -> Iterator[Batch]:
         members, outlier = self.splits[split]
         for start in range(0, len(order), size):
             rows = order[start : start + size]
             rows = rows[share(len(rows))]
             # A map for each batch: pages that were read count as memory of this process as long as a map holds them.
-            pixels = torch.from_numpy(np.load(self.images, mmap_mode="r")[members[rows]]).to(self.device)
-            # (batch, members, 64, 64, 3) bytes -> (batch, members, 3, 64, 64) from -1 to 1, still stored pixel by pixel
-            images = pixels.movedim(-1, 2).float().div_(127.5).sub_(1)
-            yield images, torch.from_numpy(outlier[rows]).to(self.device)
+            pixels = np.load(self.images, mmap_mode="r")[members[rows]]
+            yield torch.from_numpy(pixels), torch.from_numpy(outlier[rows])
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Sums]:
         images, outlier = batch

@@ -9,14 +9,16 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from equiset.devices import choose_device, fix_arithmetic
 from equiset.experiments.point_clouds.networks import CloudNet
 from equiset.experiments.point_clouds.settings import Activations, CloudVariant, Robustness
 from equiset.experiments.point_clouds.task import Clouds
+from equiset.feeding import feed
 from equiset.nn import SetLayer
 from equiset.parquet import read_parquet
 from equiset.results.material import Material
 from equiset.results.runs import Run
-from equiset.training import choose_device, fix_seeds, load_weights
+from equiset.training import fix_seeds, load_weights
 
 _UNITS_AT_ONCE = 64
 
@@ -26,6 +28,13 @@ def load(run: Run, device: torch.device) -> CloudNet:
     sets = run.info["sets"]
     model = CloudNet(CloudVariant.model_validate(run.settings), sets["classes"], sets["particles"]).to(device).eval()
     return load_weights(model, run.folder / "weights.safetensors")
+
+
+def _prepare(run: Run) -> torch.device:
+    """Return the device of a run, and compute as the run did. (In float32, also where training was in bfloat16.)"""
+    device = choose_device(run.info["spec"]["device"])
+    fix_arithmetic(run.settings["training"]["precision"], device)
+    return device
 
 
 def robustness(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
@@ -42,12 +51,12 @@ def robustness(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
     rows = []
     for variant, group in material.runs.items():
         for run in group:
-            device = choose_device(run.info["spec"]["device"])
-            model, clouds = load(run, device), Clouds(material.store, device)
+            device = _prepare(run)
+            model, clouds = load(run, device), Clouds(material.store)
             for changed, value, particles, angle, scale in _conditions(options, run.info["sets"]["particles"]):
                 model.transformation.fixed = (float(np.radians(angle)), scale)
-                right = _right(model, clouds, meshes, labels, particles, run.seed)
-                rows.append((variant, run.seed, changed, float(value), right))
+                drawn = feed(clouds.fixed_draw(meshes, particles, run.seed, 1), device)
+                rows.append((variant, run.seed, changed, float(value), _right(model, drawn, labels)))
     return pd.DataFrame(rows, columns=["variant", "seed", "changed", "value", "right"])
 
 
@@ -61,11 +70,10 @@ def _conditions(options: Robustness, trained: int) -> Iterator[tuple[str, float,
 
 
 @torch.no_grad()
-def _right(
-    model: CloudNet, clouds: Clouds, meshes: np.ndarray, labels: Tensor, particles: int, seed: int
-) -> np.ndarray:
-    batches = clouds.fixed_draw(meshes, particles, seed, 1)
-    return torch.cat([model(drawn).argmax(1).cpu() == labels[rows] for rows, drawn in batches]).numpy()
+def _right(model: CloudNet, drawn: Iterator[tuple[slice, Tensor]], labels: Tensor) -> np.ndarray:
+    # What was predicted is fetched at the end, so that no batch waits for the one before.
+    predicted = torch.cat([model(clouds).argmax(1) for _, clouds in drawn])
+    return (predicted.cpu() == labels).numpy()
 
 
 def activations(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
@@ -75,7 +83,7 @@ def activations(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
     """
     options = Activations.model_validate(settings)
     run = next(iter(material.runs.values()))[0]
-    device = choose_device(run.info["spec"]["device"])
+    device = _prepare(run)
     model = load(run, device).requires_grad_(False)
     layers = list(model.encoder.layers)
     rows = []
@@ -84,7 +92,8 @@ def activations(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
         for some in units.split(_UNITS_AT_ONCE):
             fix_seeds(run.seed, depth, int(some[0]))
             clouds, reached = maximise(model.norm, layers[:depth], some, options, objective)
-            for unit, activation, cloud in zip(some.tolist(), reached.tolist(), clouds.cpu().numpy(), strict=True):
+            results = some.cpu().tolist(), reached.cpu().tolist(), clouds.cpu().numpy()
+            for unit, activation, cloud in zip(*results, strict=True):
                 active = activation >= options.activated
                 rows.append((run.variant, run.seed, objective, depth, unit, activation, active, cloud.ravel()))
     names = ["variant", "seed", "objective", "layer", "unit", "activation", "activated", "cloud"]

@@ -1,23 +1,23 @@
 """The networks of Table 1."""
 
-import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.sparse import csr_array
-from scipy.spatial import cKDTree
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
 
+from equiset.experiments.point_clouds.graphs import Graph, NeighbourMean, make_graph
 from equiset.experiments.point_clouds.settings import CloudVariant
-from equiset.nn import SetDropout, SetEncoder, SetNorm, SetPool, shares
+from equiset.nn import SetDropout, SetEncoder, SetNorm, SetPool
 from equiset.nn.encoder import CHUNK_BYTES
+from equiset.nn.shares import Draws
+from equiset.nn.ways import may_look
 
 
-class Transformation(nn.Module):
+class Transformation(Draws):
     """Turns clouds about z and scales them: at random while training, else as `fixed` says.
 
     It stands behind the normalisation, which would undo a scaling; a rotation commutes with it.
@@ -34,12 +34,13 @@ class Transformation(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         angle, factor = self.fixed
         if self.training:
-            angle = self.angle * (2 * _uniform(x) - 1) if self.angle else 0.0
+            angle = self.angle * (2 * self._uniform(x) - 1) if self.angle else 0.0
             span = 1 / self.least - self.least
-            factor = self.least + span * _uniform(x, 1, self.axes) if span else 1.0
-        if not isinstance(angle, Tensor):
-            angle = torch.full((len(x),), angle, device=x.device)
-        if angle.any():
+            factor = self.least + span * self._uniform(x, 1, self.axes) if span else 1.0
+        # Whether there is anything to turn is known without the angles themselves, which a GPU would be waited for.
+        if isinstance(angle, Tensor) or angle:
+            if not isinstance(angle, Tensor):
+                angle = torch.full((len(x),), angle, device=x.device)
             cos, sin = angle.cos(), angle.sin()
             zero, one = torch.zeros_like(cos), torch.ones_like(cos)
             turn = torch.stack([cos, sin, zero, -sin, cos, zero, zero, zero, one], dim=1).view(-1, 3, 3)
@@ -48,17 +49,17 @@ class Transformation(nn.Module):
                 x = x @ turn.to(x.dtype)
         return x * factor
 
-
-def _uniform(x: Tensor, *shape: int) -> Tensor:
-    """Return random numbers from 0 to 1 for each cloud of `x`: (clouds, *shape)."""
-    return shares.draw(len(x), lambda clouds: torch.rand(clouds, *shape, device=x.device))
+    def _uniform(self, x: Tensor, *shape: int) -> Tensor:
+        """Return random numbers from 0 to 1 for each cloud of `x`: (clouds, *shape)."""
+        return self.draw(len(x), lambda clouds: torch.rand(clouds, *shape, device=x.device))
 
 
 class PoolingEncoder(nn.Module):
     """Fully connected layers, the same for each member, then the maximum: (batch, members, 3) -> (batch, width).
 
     Only members that win a channel have a gradient. They are found first, a few clouds at a time and without gradient;
-    then they alone go through the layers again. Members that share a maximum share its gradient evenly.
+    then they alone go through the layers again; all of them do where it may not `look`. Members that share a maximum
+    share its gradient evenly.
     """
 
     def __init__(self, widths: Sequence[int]):
@@ -68,7 +69,7 @@ class PoolingEncoder(nn.Module):
 
     def forward(self, clouds: Tensor) -> Tensor:
         # In half precision many members tie that differ in float32: there all of them count.
-        if torch.is_autocast_enabled(clouds.device.type):
+        if torch.is_autocast_enabled(clouds.device.type) or not may_look(clouds):
             return self.plain(clouds)
         winners, wins = self._find_winners(clouds.detach())
         number = winners.nonzero()[:, 0]
@@ -119,7 +120,7 @@ class GraphLayer(nn.Module):
         self.node = nn.Linear(in_features, out_features)
         self.neighbours = nn.Linear(in_features, out_features, bias=False)
 
-    def forward(self, x: Tensor, graph: "Graph") -> Tensor:
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
         mean = NeighbourMean.apply(x, graph)
         if torch.is_autocast_enabled(x.device.type):
             return self.node(x) + self.neighbours(mean)
@@ -127,7 +128,7 @@ class GraphLayer(nn.Module):
 
 
 class TwoProducts(torch.autograd.Function):
-    """x L^T + y G^T + b, whose backward pass multiplies only the rows that have a gradient.
+    """x L^T + y G^T + b, whose backward pass multiplies only the rows that have a gradient, where it `may_look`.
 
     A maximum over the members gives a gradient to one member for each channel and exactly zero to all others.
     """
@@ -141,8 +142,8 @@ class TwoProducts(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, y, *weights = ctx.saved_tensors
-        rows = gradient.ne(0).any(1).nonzero().squeeze(1)
-        few = len(rows) < len(x)
+        rows = gradient.ne(0).any(1).nonzero().squeeze(1) if may_look(gradient) else None
+        few = rows is not None and len(rows) < len(x)
         some = gradient[rows] if few else gradient
         passed, weight_grads = [], []
         for given, weight, wanted in zip((x, y), weights, ctx.needs_input_grad[:2], strict=True):
@@ -150,61 +151,6 @@ class TwoProducts(torch.autograd.Function):
             down = some @ weight if wanted else None
             passed.append(torch.zeros_like(given).index_copy_(0, rows, down) if wanted and few else down)
         return *passed, weight_grads[0], some.sum(0), weight_grads[1]
-
-
-class Graph:
-    """The nearest-neighbour graphs of a batch of clouds as one sparse matrix, row-normalised, with its transpose."""
-
-    def __init__(self, clouds: np.ndarray, neighbours: int, device: torch.device):
-        nodes = clouds.shape[1]
-        near = np.concatenate([nearest(cloud, neighbours) + number * nodes for number, cloud in enumerate(clouds)])
-        size, degree = near.shape
-        shape = (size, size)
-        values = np.full(near.size, 1 / max(degree, 1), dtype=np.float32)
-        forward = csr_array((values, near.ravel(), degree * np.arange(size + 1)), shape)
-        # Columns in order are the rows of the transpose.
-        backward = forward.tocsc()
-        self.forward, self.backward = (_to_torch(matrix, device) for matrix in (forward, backward))
-
-
-def _to_torch(matrix: csr_array, device: torch.device) -> Tensor:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse")  # torch calls its support a beta
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr), torch.from_numpy(matrix.indices), torch.from_numpy(matrix.data),
-            matrix.shape, device=device,
-        )  # fmt: skip
-
-
-def nearest(cloud: np.ndarray, neighbours: int) -> np.ndarray:
-    """Return the numbers of the nearest other points of each point: (points, neighbours), fewer in a small cloud."""
-    neighbours = min(neighbours, len(cloud) - 1)
-    if neighbours < 1:
-        return np.empty((len(cloud), 0), dtype=np.int64)
-    found = cKDTree(cloud).query(cloud, neighbours + 1)[1]
-    others = found != np.arange(len(cloud))[:, None]
-    # A point that coincides with many others may not be among its own neighbours: then the farthest goes.
-    others[others.all(axis=1), -1] = False
-    return found[others].reshape(len(cloud), neighbours)
-
-
-class NeighbourMean(torch.autograd.Function):
-    """A x by sparse multiplication; backwards by the transpose, which is made once for all layers."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, graph: Graph) -> Tensor:
-        ctx.graph = graph
-        return _sparse_product(graph.forward, x)
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
-        return _sparse_product(ctx.graph.backward, gradient.contiguous()), None
-
-
-def _sparse_product(matrix: Tensor, x: Tensor) -> Tensor:
-    # There is no sparse product in half precision, which autocast would ask for.
-    with torch.autocast(x.device.type, enabled=False):
-        return torch.sparse.mm(matrix, x.float()).to(x.dtype)
 
 
 class GraphEncoder(nn.Module):
@@ -220,7 +166,7 @@ class GraphEncoder(nn.Module):
 
     def forward(self, clouds: Tensor) -> Tensor:
         batch, nodes, _ = clouds.shape
-        graph = Graph(clouds.detach().float().cpu().numpy(), self.neighbours, clouds.device)
+        graph = make_graph(clouds.detach().float(), self.neighbours)
         x = self.layers[0](clouds.flatten(0, 1), graph)
         for layer in self.layers[1:]:
             x = self.dropout(F.elu(x).view(batch, nodes, -1))

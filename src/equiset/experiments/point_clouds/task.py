@@ -13,6 +13,7 @@ from equiset.data.pool import Pool
 from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.networks import CloudNet
 from equiset.experiments.point_clouds.settings import CloudVariant
+from equiset.feeding import feed
 from equiset.files import read_json
 from equiset.parallel import share
 from equiset.parquet import read_parquet
@@ -23,10 +24,10 @@ _ROWS = 64_000
 
 
 class Clouds:
-    """Draws particles from the pools of a store."""
+    """Draws particles from the pools of a store, in main memory."""
 
-    def __init__(self, store: Path, device: torch.device):
-        self.pool, self.device = Pool(store), device
+    def __init__(self, store: Path):
+        self.pool = Pool(store)
 
     def draw(self, meshes: np.ndarray, particles: int, rng: np.random.Generator, part: slice = slice(None)) -> Tensor:
         """Return (meshes, particles, 3): for each mesh, particles of its pool without replacement.
@@ -64,7 +65,7 @@ class Clouds:
         clouds = np.empty((len(meshes), particles, 3), dtype=np.float32)
         for cloud, mesh, rows in zip(clouds, meshes, chosen, strict=True):
             np.take(self.pool.of(mesh, points), rows, axis=0, out=cloud)
-        return torch.from_numpy(clouds).to(self.device)
+        return torch.from_numpy(clouds)
 
 
 class Task:
@@ -74,7 +75,7 @@ class Task:
         self.settings, self.device = settings, device
         self.about = read_json(sets / "sets.json")
         self.particles: int = self.about["particles"]
-        self.clouds = Clouds(store, device)
+        self.clouds = Clouds(store)
         table = read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (part["mesh"].to_numpy(), part["label"].to_numpy(dtype=np.int64))
@@ -86,6 +87,9 @@ class Task:
         return CloudNet(self.settings, self.about["classes"], self.particles)
 
     def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
+        return feed(self._drawn_anew(generator), self.device)
+
+    def _drawn_anew(self, generator: torch.Generator) -> Iterator[Batch]:
         meshes, labels = self.splits["train"]
         rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
         order = rng.permutation(len(meshes))
@@ -93,13 +97,16 @@ class Task:
             chosen = order[start : start + self.settings.training.batch_size]
             part = share(len(chosen))
             clouds = self.clouds.draw(meshes[chosen], self.particles, rng, part)
-            yield clouds, torch.from_numpy(labels[chosen][part]).to(self.device)
+            yield clouds, torch.from_numpy(labels[chosen][part])
 
     def validation_batches(self) -> Iterator[Batch]:
+        return feed(self._held_out(), self.device)
+
+    def _held_out(self) -> Iterator[Batch]:
         meshes, labels = self.splits["validation"]
         for rows, clouds in self.clouds.fixed_draw(meshes, self.particles, self.about["seed"], 0):
             part = share(len(clouds))
-            yield clouds[part], torch.from_numpy(labels[rows][part]).to(self.device)
+            yield clouds[part], torch.from_numpy(labels[rows][part])
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Sums]:
         clouds, labels = batch
@@ -117,7 +124,8 @@ class Task:
         meshes, labels = self.splits["test"]
         parts = []
         for draw in range(self.about["draws"]):
-            for rows, clouds in self.clouds.fixed_draw(meshes, self.particles, self.about["seed"], 1, draw=draw):
+            drawn = self.clouds.fixed_draw(meshes, self.particles, self.about["seed"], 1, draw=draw)
+            for rows, clouds in feed(drawn, self.device):
                 probability, predicted = model(clouds).float().softmax(1).max(1)
                 columns = {"mesh": meshes[rows], "draw": draw, "label": labels[rows]}
                 columns |= {"twin_in_training": self.twins[rows]}

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from equiset.experiments.redshift.networks import RedshiftNet
 from equiset.experiments.redshift.sets import SPLITS
 from equiset.experiments.redshift.settings import RedshiftVariant
+from equiset.feeding import feed
 from equiset.files import read_json
 from equiset.parallel import share
 from equiset.parquet import read_arrow, read_parquet
@@ -145,6 +146,9 @@ class Task:
         return RedshiftNet(self.settings, len(self.names))
 
     def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
+        return feed(self._shuffled(generator), self.device)
+
+    def _shuffled(self, generator: torch.Generator) -> Iterator[Batch]:
         size = self.settings.training.batch_size
         for window in self._windows("train", generator):
             order = torch.randperm(len(window.rows), generator=generator).numpy()
@@ -154,7 +158,7 @@ class Task:
 
     def validation_batches(self) -> Iterator[Batch]:
         """Yield the holdout clusters; nothing if there are none. What the test says must not be known while tuning."""
-        return (self._batch(*part) for part in self._in_order("holdout"))
+        return feed((self._batch(*part) for part in self._in_order("holdout")), self.device)
 
     def _in_order(self, split: str) -> Iterator[tuple[Window, np.ndarray, np.ndarray]]:
         size = _EVALUATION_BATCH * (64 if self.settings.model == "mlp" else 1)
@@ -164,22 +168,30 @@ class Task:
                 yield window, *window.rows.take(chosen[share(len(chosen))])
 
     def _batch(self, window: Window, places: np.ndarray, offsets: np.ndarray) -> Batch:
+        """Return in main memory what the network sees, the redshifts, and the numbers of those that are known."""
         values = window.features[places][:, self.columns]
         if len(self.columns) < len(self.names):
             values = np.concatenate([values, self.centres[self._cluster_of(window.row_numbers(places))]], 1)
         # Standardised, the mean is zero: what a value that was not measured becomes.
         values = np.nan_to_num((values - self.shift) / self.scale, nan=0.0, copy=False)
-        x = torch.from_numpy(values).to(self.device)
+        x = torch.from_numpy(values)
         if self.settings.model == "set":
-            x = PackedSets(x, torch.from_numpy(offsets).to(self.device))
-        return x, torch.from_numpy(window.z_spec[places]).to(self.device)
+            x = PackedSets(x, torch.from_numpy(offsets))
+        z_spec = torch.from_numpy(window.z_spec[places])
+        return x, z_spec, (~z_spec.isnan()).nonzero().squeeze(1)
+
+    def _labelled(self, split: str) -> Iterator[Batch]:
+        """Yield what the network sees, and of the members with a spectrum their rows, redshifts and places in it."""
+        for window, places, offsets in self._in_order(split):
+            x, z_spec, known = self._batch(window, places, offsets)
+            known = known.numpy()
+            yield x, window.row_numbers(places)[known], z_spec.numpy()[known], known
 
     def _cluster_of(self, numbers: np.ndarray) -> np.ndarray:
         return np.searchsorted(self.offsets, numbers, side="right") - 1
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Sums]:
-        x, z_spec = batch
-        known = (~z_spec.isnan()).nonzero().squeeze(1)
+        x, z_spec, known = batch
         z_spec = z_spec[known]
         predicted = model(x).float()[known]
         squared = (predicted - (z_spec - self.origin) / self.unit).square()
@@ -195,12 +207,9 @@ class Task:
         """
         parts = []
         for split in ("holdout", "test"):
-            for window, places, offsets in self._in_order(split):
-                x, z_spec = self._batch(window, places, offsets)
-                known = ~np.isnan(window.z_spec[places])
+            for x, rows, z_spec, known in feed(self._labelled(split), self.device):
                 predicted = self.origin + self.unit * model(x).float().cpu().numpy()[known]
-                rows = window.row_numbers(places)[known]
-                columns = {"row": rows, "z_spec": z_spec.cpu().numpy()[known], "z": predicted}
+                columns = {"row": rows, "z_spec": z_spec, "z": predicted}
                 parts.append(pd.DataFrame({"split": split, **columns}))
         table = pd.concat(parts, ignore_index=True)
         clusters = read_arrow(self.store / "clusters.parquet", columns=["ID", "Z_LAMBDA"])
