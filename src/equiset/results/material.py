@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from equiset.errors import choose
 from equiset.files import check_folder
 from equiset.parquet import read_parquet
 from equiset.results.claims import Claim
@@ -43,7 +42,7 @@ class Material:
         return self.prepared
 
     def analysis(self, name: str) -> pd.DataFrame:
-        return read_parquet(choose(self.analyses, name, "file of an analysis named"))
+        return read_parquet(self.analyses.get(name, Path(f"{name}.parquet")))
 
     def role(self, variant: str) -> Role:
         return self.roles.get(variant, Role())
