@@ -22,13 +22,15 @@ from equiset.experiments.point_clouds.networks import (
     PoolingEncoder,
     TwoProducts,
 )
-from equiset.experiments.point_clouds.results import table1
+from equiset.experiments.point_clouds.results import figure3, robustness, table1
 from equiset.experiments.point_clouds.sets import make_sets
 from equiset.experiments.point_clouds.settings import Activations, CloudSets, CloudVariant
 from equiset.experiments.point_clouds.task import Clouds, Task
 from equiset.files import read_json
 from equiset.nn import SetLayer, SetNorm
 from equiset.nn.encoder import CHUNK_BYTES
+from equiset.parquet import MissingFileError
+from equiset.results.figures import NothingToShowError
 from equiset.training import train
 
 from .made_up_runs import material, write_run
@@ -372,4 +374,7 @@ def test_table_1_is_also_given_without_the_twins(tmp_path):
     row = shown.numbers.iloc[0]
     assert (row["test_accuracy"], row["test_accuracy_without_twins"], row["test_twins"]) == (22 / 40, 18 / 36, 4)
     assert shown.shown.iloc[0]["Without twins (%)"].startswith("50.0")
+    for figure in (robustness, figure3):  # their analyses are still to come
+        with pytest.raises((MissingFileError, NothingToShowError)):
+            figure(material("point_clouds", run))
     assert "Twins: 4 test meshes that have exactly the triangles of a training mesh" in " ".join(shown.notes)

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from equiset.data.pool import Pool
 from equiset.files import read_json
 from equiset.parquet import read_parquet
-from equiset.results.figures import Canvas, Figure, name_data
+from equiset.results.figures import Canvas, Figure, NothingToShowError, name_data
 from equiset.results.material import Material
 from equiset.results.palette import MODELS, shade
 from equiset.results.runs import what_was_measured
@@ -237,6 +237,8 @@ def robustness(material: Material) -> Figure:
             axis.plot(values, curve[:, 0], color=colour, marker=".", label=label)
             axis.fill_between(values, curve[:, 1], curve[:, 2], color=colour, alpha=0.15, linewidth=0)
         axis.set(xlabel=titles[part], ylim=(0, 100))
+    if not drawn:
+        raise NothingToShowError("the figure `robustness` needs the analysis of that name")
     axes[0].set_xscale("log")
     axes[0].xaxis.set_major_formatter("{x:g}")
     axes[0].xaxis.set_minor_formatter("")
@@ -246,5 +248,5 @@ def robustness(material: Material) -> Figure:
     axes[2].minorticks_off()
     axes[0].set_ylabel("test accuracy (%)")
     canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=6.5)
-    name_data(canvas, drawn or material.runs, "Bands: 95 % intervals.")
+    name_data(canvas, drawn, "Bands: 95 % intervals.")
     return Figure(canvas)
