@@ -377,4 +377,4 @@ def test_table_1_is_also_given_without_the_twins(tmp_path):
     for figure in (robustness, figure3):  # their analyses are still to come
         with pytest.raises((MissingFileError, NothingToShowError)):
             figure(material("point_clouds", run))
-    assert "Twins: 4 test meshes that have exactly the triangles of a training mesh" in " ".join(shown.notes)
+    assert "Twins: 4 test meshes have exactly the triangles of a training mesh" in " ".join(shown.notes)
