@@ -90,7 +90,7 @@ def test_analyses_run_on_the_card(tasks, monkeypatch):
         model = task.build_model()
         monkeypatch.setattr(analyses, "load", lambda run, device: model.to(device).eval())
         info = {"spec": {"device": "auto"}, "sets": {"particles": 12}}
-        run = SimpleNamespace(info=info, settings={"training": {"precision": "float32"}}, seed=0)
+        run = SimpleNamespace(info=info, settings={"training": {"precision": "float32"}}, seed=0, variant="set-1000")
         material = SimpleNamespace(store=tasks.store("modelnet40"), runs={"set-1000": [run]})
         settings = analysis_spec(tasks.config, "point_clouds", "robustness")
         table = analyses.robustness(material, settings | {"particles": [5], "meshes": 4})
