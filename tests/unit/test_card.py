@@ -104,6 +104,14 @@ def test_analyses_run_on_the_card(tasks, monkeypatch):
         assert waits[0] == waits[1]
 
 
+def test_the_check_of_a_first_gpu_runs_without_one(tmp_path, capsys):
+    assert gpu_check.main(["--device", "cpu", "--small", "--only", "mlp", "--output", str(tmp_path)]) == 0
+    said = (tmp_path / "gpu_check.md").read_text()
+    assert said in capsys.readouterr().out
+    assert "two jobs: no GPU to share" in said
+    assert "| redshift/mlp | 0.0e+00       | 0.0e+00           | yes      | yes " in said
+
+
 # SetEncoder
 
 
