@@ -195,7 +195,7 @@ import os, sys, time
 from equiset.placement import take_cards
 take_cards(sys.argv[1])
 print(os.environ.get("CUDA_VISIBLE_DEVICES"), time.time(), flush=True)
-time.sleep(2)
+time.sleep(1)
 print(time.time())
 """
 

@@ -75,7 +75,7 @@ def averaging(model: nn.Module) -> nn.Module:
     if processes() == 1:
         return model
     # Buffers are the same in all processes, since batch normalisation is over all.
-    return nn.parallel.DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
+    return nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False, gradient_as_bucket_view=True)
 
 
 def mean_over_all(loss: Tensor, sets: int) -> Tensor:

@@ -90,7 +90,7 @@ def test_analyses_run_on_the_card(tasks, monkeypatch):
         model = task.build_model()
         monkeypatch.setattr(analyses, "load", lambda run, device: model.to(device).eval())
         info = {"spec": {"device": "auto"}, "sets": {"particles": 12}}
-        run = SimpleNamespace(info=info, settings={"training": {"precision": "float32"}}, seed=0)
+        run = SimpleNamespace(info=info, settings={"training": {"precision": "float32"}}, seed=0, variant="set-1000")
         material = SimpleNamespace(store=tasks.store("modelnet40"), runs={"set-1000": [run]})
         settings = analysis_spec(tasks.config, "point_clouds", "robustness")
         table = analyses.robustness(material, settings | {"particles": [5], "meshes": 4})
@@ -102,6 +102,14 @@ def test_analyses_run_on_the_card(tasks, monkeypatch):
             analyses.activations(material, settings | {"particles": 6, "units": 2, "iterations": iterations})
             waits.append(sum(counts.waits.values()))
         assert waits[0] == waits[1]
+
+
+def test_the_check_of_a_first_gpu_runs_without_one(tmp_path, capsys):
+    assert gpu_check.main(["--device", "cpu", "--small", "--only", "mlp", "--output", str(tmp_path)]) == 0
+    said = (tmp_path / "gpu_check.md").read_text()
+    assert said in capsys.readouterr().out
+    assert "two jobs: no GPU to share" in said
+    assert "| redshift/mlp | 0.0e+00       | 0.0e+00           | yes      | yes " in said
 
 
 # SetEncoder
