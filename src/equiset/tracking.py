@@ -232,6 +232,15 @@ def open_experiment(uri: str, name: str) -> Tracker:
     return Tracker(client, experiment)
 
 
+def addresses(uri: str, shown: str) -> dict[str, str]:
+    """Return where the runs of each experiment are, on the pages at `shown`, past those for language models."""
+    return {
+        experiment.name: f"{shown}/#/experiments/{experiment.experiment_id}/runs?workflowType=machine_learning"
+        for experiment in MlflowClient(uri).search_experiments(order_by=["name"])
+        if experiment.name != "Default"
+    }
+
+
 def _user() -> str:
     """Return whose runs these are, as MLflow shows it."""
     try:
