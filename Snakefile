@@ -40,6 +40,7 @@ rule all:
 
 onstart:
     stop_if_the_disk_is_too_small()
+    show_trainings_while_they_run()
 
 
 onsuccess:

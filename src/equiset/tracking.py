@@ -4,14 +4,13 @@ import fcntl
 import getpass
 import logging
 import os
-import sqlite3
+import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 # An unreachable server must cost seconds, not the quarter of an hour of MLflow's default retries.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -21,21 +20,23 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
 import numpy as np
 from mlflow import MlflowClient
+from mlflow.entities import Run as MlflowRun
 from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, ViewType
 from mlflow.exceptions import MlflowException
 
-from equiset.files import atomic_path, digest
-from equiset.results.measures import Measures
+from equiset.files import atomic_path, digest, digest_json
 from equiset.results.notes import run_note, superseded_note
 from equiset.results.palette import BLACK, GREY, MODELS
 from equiset.results.runs import Run
 
 log = logging.getLogger(__name__)
 
-_PATIENCE_S = 5.0  # with a database that another program has locked
+Unreachable = MlflowException
 _BATCH = 1000  # MLflow's own limit of metrics in one call
 _NOTE = "mlflow.note.content"  # what MLflow shows as the description
 _SUPERSEDED = "equiset.superseded_by"
+_TRAINING = "equiset.training"
+_CONTENT = "equiset.run_digest"  # of what was sent, when all of it was
 _COLOUR = "mlflow.runColor"  # of the run in MLflow's charts
 
 
@@ -52,47 +53,84 @@ class Tracker:
             if self.experiment.tags.get(key) != value:
                 self.client.set_experiment_tag(self.experiment.experiment_id, key, value)
 
-    def send_run(self, run: Run) -> str:
-        """Send one run unless it is there already, and return its MLflow id."""
-        info = run.info
+    def begin(self, folder: Path, info: dict[str, Any]) -> MlflowRun:
+        """Return the run of a training: the one of its earlier start, or a new one.
+
+        Args:
+            folder: where its results will be.
+            info: what is known when it starts; the content of run.json has that, too.
+        """
         spec = info["spec"]
-        name = f"{run.variant}/seed{run.seed}"
-        content = digest(run.folder / "run.json")
-        tags = {
+        name = run_name(spec)
+        for other in self._runs_named(name, spec["scale"]):
+            if other.data.tags.get(_TRAINING) == _training(info) and _is_mine(other):
+                return other
+        tags = {_TRAINING: _training(info), "mlflow.user": _user(), **self._tags(folder, info)}
+        created = self.client.create_run(self.experiment.experiment_id, _milliseconds(info["started"]), tags, name)
+        self._name_data(created.info.run_id, _data_input(info["sets"]))
+        params = _flatten(spec["settings"]) | {"seed": spec["seed"], "device": info["device"]}
+        params |= {"threads": info["threads"], "variant": spec["variant"], "scale": spec["scale"]}
+        self.client.log_batch(created.info.run_id, params=[Param(key, str(value)) for key, value in params.items()])
+        return created
+
+    def _tags(self, folder: Path, info: dict[str, Any]) -> dict[str, str]:
+        spec, sets = info["spec"], info["sets"]
+        return {
             "equiset.scale": spec["scale"],
-            "equiset.variant": run.variant,
-            "equiset.seed": str(run.seed),
+            "equiset.variant": spec["variant"],
+            "equiset.seed": str(spec["seed"]),
             "equiset.spec_hash": info["spec_hash"],
-            "equiset.run_digest": content,
-            "equiset.data_kind": info["sets"]["kind"],
-            "equiset.data_share": f"{info['sets']['share']:.4f}",
+            "equiset.data_kind": sets["kind"],
+            "equiset.data_share": f"{sets['share']:.4f}",
             "equiset.git_commit": info["git_commit"] or "unknown",
-            _NOTE: run_note(run),
+            _NOTE: run_note(folder, info),
             _COLOUR: MODELS.get(spec["settings"]["model"], BLACK),
-            "mlflow.user": _user(),
         }
-        known = self._runs_named(name, spec["scale"])
-        for other in known:
-            if other.data.tags.get("equiset.run_digest") == content and other.info.status == "FINISHED":
-                # A run that an earlier version of this program sent learns what this one has to say.
-                for key in (_NOTE, _COLOUR):
-                    if other.data.tags.get(key) != tags[key]:
-                        self.client.set_tag(other.info.run_id, key, tags[key])
-                return other.info.run_id
-        started, ended = _milliseconds(info["started"]), _milliseconds(info["ended"])
-        created = self.client.create_run(self.experiment.experiment_id, started, tags, name)
-        run_id = created.info.run_id
-        self._name_data(run_id, _data_input(info["sets"]))
-        params = _flatten(spec["settings"]) | {"parameters": info["parameters"], "threads": info["threads"]}
-        params |= {"seed": run.seed, "device": info["device"]}
-        self.client.log_batch(run_id, params=[Param(key, str(value)) for key, value in params.items()])
-        metrics = _metrics(run, started)
+
+    def send_epochs(self, run: MlflowRun, rows: list[dict[str, float]], seconds: list[float], known: int = 0) -> None:
+        """Send what was measured after each epoch, without those that are known. One that comes twice stays one."""
+        times = run.info.start_time + 1000 * np.cumsum(seconds)
+        metrics = [
+            Metric(name, float(value), int(time), int(row["epoch"]))
+            for row, time in list(zip(rows, times, strict=True))[known:]
+            for name, value in row.items()
+            if name != "epoch" and not np.isnan(value)  # an epoch without validation
+        ]
         for first in range(0, len(metrics), _BATCH):
-            self.client.log_batch(run_id, metrics=metrics[first : first + _BATCH])
+            self.client.log_batch(run.info.run_id, metrics=metrics[first : first + _BATCH])
+
+    def set_status(self, run: MlflowRun, status: str, why: str = "") -> None:
+        """Say how a training stands."""
+        if why:
+            self.client.set_tag(run.info.run_id, "equiset.failure", why[:5000])
+        if status == "RUNNING":
+            self.client.update_run(run.info.run_id, status)
+        else:
+            self.client.set_terminated(run.info.run_id, status)
+
+    def send_run(self, run: Run) -> str:
+        """Send one run with its results unless it is there already, and return its MLflow id."""
+        info = run.info
+        content = digest(run.folder / "run.json")
+        known = self._runs_named(run_name(info["spec"]), info["spec"]["scale"])
+        for other in known:
+            if other.data.tags.get(_CONTENT) == content and other.info.status == "FINISHED":
+                # A run that an earlier version of this program sent learns what this one has to say.
+                for key, value in self._tags(run.folder, info).items():
+                    if other.data.tags.get(key) != value and _is_mine(other):
+                        self.client.set_tag(other.info.run_id, key, value)
+                return other.info.run_id
+        sent = self.begin(run.folder, info)
+        run_id = sent.info.run_id
+        self.send_epochs(sent, run.metrics.to_dict("records"), info["epoch_seconds"])
+        self.client.log_batch(run_id, params=[Param("parameters", str(info["parameters"]))])
         self.client.log_artifact(run_id, str(run.folder / "run.json"))
-        self._replace(known, run_id, content)
-        self.client.set_terminated(run_id, "FINISHED", ended)
-        return self._only_copy(name, tags)
+        self.client.set_tag(run_id, _CONTENT, content)
+        for other in known:
+            if other.info.run_id != run_id and _is_mine(other):
+                self._supersede(other, run_id)
+        self.client.set_terminated(run_id, "FINISHED", _milliseconds(info["ended"]))
+        return run_id
 
     def _name_data(self, run_id: str, data: DatasetInput) -> None:
         """Say what a run learnt from. MLflow refuses the slower of two that enter the same data at once, with all."""
@@ -112,58 +150,11 @@ class Tracker:
         # Last, because by its name it is found: a marking that was cut off is done again.
         self.client.update_run(other.info.run_id, name=f"superseded: {other.info.run_name}")
 
-    def send_shown(self, files: list[Path], scale: str, measures: Measures | None = None) -> str:
-        """Send the tables and figures, as artifacts of a run of their own, with the numbers that they show."""
-        content = ",".join(f"{path.name}:{digest(path)[:12]}" for path in files)
-        name = "tables and figures"
-        known = self._runs_named(name, scale)
-        for other in known:
-            if other.data.tags.get("equiset.run_digest") == content and other.info.status == "FINISHED":
-                return other.info.run_id
-        tags = {"equiset.scale": scale, "equiset.run_digest": content, "mlflow.user": _user()}
-        created = self.client.create_run(self.experiment.experiment_id, tags=tags, run_name=name)
-        for path in files:
-            self.client.log_artifact(created.info.run_id, str(path), path.parent.name)
-        numbers = [
-            Metric(f"{number.variant}/{name}", value, created.info.start_time, 0)
-            for number in (measures.numbers if measures else [])
-            if not number.part and not number.less
-            for name, value in number.columns().items()
-            if not np.isnan(value)
-        ]
-        for first in range(0, len(numbers), _BATCH):
-            self.client.log_batch(created.info.run_id, metrics=numbers[first : first + _BATCH])
-        replaced = self._replace(known, created.info.run_id, content)
-        self.client.set_terminated(created.info.run_id)
-        for other in replaced:
-            if other.info.status == "FINISHED":  # else it may be just arriving
-                self.client.delete_run(other.info.run_id)
-        return self._only_copy(name, tags)
-
-    def _replace(self, known: list[Any], run_id: str, content: str) -> list[Any]:
-        """Mark what this user sent before as superseded; on a shared server nobody replaces the runs of others."""
-        mine = [run for run in known if run.data.tags.get("mlflow.user", _user()) == _user()]
-        for other in mine:
-            if other.data.tags.get("equiset.run_digest") == content:  # the same one, just arriving or cut off
-                self.client.set_tag(other.info.run_id, _SUPERSEDED, run_id)
-            else:
-                self._supersede(other, run_id)
-        return mine
-
-    def _only_copy(self, name: str, tags: dict[str, str]) -> str:
-        """Leave one of several equal runs that were sent at the same time: the same one, whoever comes last."""
-        equal = [
-            other
-            for other in self._runs_named(name, tags["equiset.scale"])
-            if other.data.tags.get("equiset.run_digest") == tags["equiset.run_digest"]
-            and other.info.status == "FINISHED"
-        ]
-        kept, *others = sorted(equal, key=lambda run: run.info.run_id)
-        for other in others:
-            self.client.delete_run(other.info.run_id)
-        with suppress(MlflowException):  # no such tag: nobody saw it arriving, or another sender removed the tag
-            self.client.delete_tag(kept.info.run_id, _SUPERSEDED)
-        return kept.info.run_id
+    def running(self) -> set[str]:
+        """Return the trainings that are thought to be under way."""
+        query = "attributes.status = 'RUNNING'"
+        found = self.client.search_runs([self.experiment.experiment_id], query, ViewType.ACTIVE_ONLY)
+        return {run.data.tags[_TRAINING] for run in found if _TRAINING in run.data.tags and _is_mine(run)}
 
     def _runs_named(self, name: str, scale: str) -> list[Any]:
         query = f"attributes.run_name = '{name}' and tags.`equiset.scale` = '{scale}'"
@@ -174,27 +165,13 @@ def open_store(uri: str) -> MlflowClient:
     """Open a tracking store; a new SQLite file gets its tables here."""
     with _alone(uri):
         database = _database(uri)
-        if database and database.exists():
-            # MLflow tries to open what it cannot read for two minutes.
-            with closing(sqlite3.connect(f"file:{quote(str(database))}?mode=ro", _PATIENCE_S, uri=True)) as opened:
-                opened.execute("select name from sqlite_master").fetchone()
-        elif database:
+        if database and not database.exists():
             # A process that is killed between two of the many tables must not leave a database that none can open.
             with atomic_path(database) as partial:
                 MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
         client = MlflowClient(tracking_uri=uri)
         client.search_experiments(max_results=1)
     return client
-
-
-def remedy(uri: str) -> str:
-    """Say what to do when a store does not take the runs."""
-    database = _database(uri)
-    if not (database and database.exists()):
-        return "Send them later: make track"
-    if "'" in str(Path.cwd()):  # MLflow writes the path into its queries as it is
-        return "Rename the folder of the project, so that its path has no quotation mark, and send them: make track"
-    return f"Close what else uses {database}; if it is damaged, delete it: it holds copies. Then send them: make track"
 
 
 def _database(uri: str) -> Path | None:
@@ -210,7 +187,7 @@ def _alone(uri: str) -> Iterator[None]:
         yield
         return
     database.parent.mkdir(parents=True, exist_ok=True)
-    with database.with_suffix(".lock").open("w", encoding="utf-8") as lock:
+    with database.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
         yield
 
@@ -241,6 +218,29 @@ def addresses(uri: str, shown: str) -> dict[str, str]:
     }
 
 
+@contextmanager
+def sending(uri: str) -> Iterator[None]:
+    """Let one process of a project at a time send to a store: several would write what is there already."""
+    name = f"equiset-{digest_json([uri, os.getcwd(), _user()])[:16]}.lock"
+    with (Path(tempfile.gettempdir()) / name).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def run_name(spec: dict[str, Any]) -> str:
+    return f"{spec['variant']}/seed{spec['seed']}"
+
+
+def _training(info: dict[str, Any]) -> str:
+    """Return what identifies a training, however often it was interrupted."""
+    return info.get("training") or digest_json(info)[:32]  # of a run made before trainings were identified
+
+
+def _is_mine(run: MlflowRun) -> bool:
+    """Say whether this user sent a run; on a shared server nobody replaces the runs of others."""
+    return run.data.tags.get("mlflow.user", _user()) == _user()
+
+
 def _user() -> str:
     """Return whose runs these are, as MLflow shows it."""
     try:
@@ -251,17 +251,6 @@ def _user() -> str:
 
 def _milliseconds(time: str) -> int:
     return int(datetime.fromisoformat(time).timestamp() * 1000)
-
-
-def _metrics(run: Run, started: int) -> list[Metric]:
-    times = started + 1000 * np.cumsum(run.info["epoch_seconds"])
-    return [
-        Metric(name, float(value), int(time), int(epoch))
-        for name in run.metrics.columns
-        if name != "epoch"
-        for epoch, value, time in zip(run.metrics["epoch"], run.metrics[name], times, strict=True)
-        if not np.isnan(value)  # an epoch without validation
-    ]
 
 
 def _data_input(sets: dict[str, Any]) -> DatasetInput:

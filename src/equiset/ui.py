@@ -14,6 +14,7 @@ from pathlib import Path
 from equiset.config import read_config, resolve
 from equiset.errors import EquisetError
 from equiset.masking import without_secrets
+from equiset.stages import follow
 
 _SECONDS = 120  # in which the pages must have started
 
@@ -28,6 +29,7 @@ def main(argv: list[str] | None = None) -> None:
         show(uri)
         return
     server = start_pages(uri, arguments.port)
+    beside = follow.start(uri)  # for what runs without a workflow, and to find out what was killed together with one
     try:
         show(wait_for(f"http://127.0.0.1:{arguments.port}", server))
         server.wait()
@@ -36,6 +38,8 @@ def main(argv: list[str] | None = None) -> None:
     finally:
         server.terminate()
         server.wait()
+        beside.stdin.close()
+        beside.wait()
 
 
 def start_pages(uri: str, port: int) -> subprocess.Popen:

@@ -34,19 +34,21 @@ def uri(empty_database, tmp_path):
     return f"sqlite:///{tmp_path / 'mlflow.db'}"
 
 
-def write_run(folder, seed=0, accuracy=0.5, epochs=3, **sets):
+def write_run(folder, seed=0, accuracy=0.5, epochs=3, training=None, **sets):
     run = folder / "IV-N3" / f"seed{seed}"
     run.mkdir(parents=True, exist_ok=True)
     write_json(
         run / "run.json",
         {
             "spec": {
+                "experiment": "mnist_sums",
                 "variant": "IV-N3",
                 "seed": seed,
                 "scale": "demo",
                 "settings": {"model": "IV", "training": {"epochs": epochs, "optimizer": {"learning_rate": 0.1}}},
             },
             "spec_hash": "abc",
+            **({"training": training} if training else {}),
             "sets": {
                 "dataset": "mnist",
                 "source": "download",

@@ -35,6 +35,7 @@ from equiset.fingerprint import fingerprint
 from equiset.laws.settings import Laws
 from equiset.occupancy import begin_run
 from equiset.space import check_space
+from equiset.stages import follow
 
 # Jobs run the code of this folder with the Python that runs Snakemake, whether or not its environment is active.
 os.environ.update(
@@ -319,6 +320,16 @@ def tracking_uri():
     if shown != uri:
         os.environ[masking.VARIABLE] = uri
     return shown
+
+
+def show_trainings_while_they_run():
+    """Start a process beside the workflow that sends to MLflow what trainings tell. Nothing waits for it."""
+    training = any(job.rule.name == "train" for job in workflow.dag.needrun_jobs())
+    if training and config_at().tracking.live:
+        BESIDE.append(follow.start(tracking_uri()))
+
+
+BESIDE = []  # it ends when this process ends, and with it what is kept here
 
 
 def stop_if_the_disk_is_too_small():

@@ -4,8 +4,10 @@ import argparse
 import logging
 import platform
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -17,7 +19,8 @@ from equiset.files import digest_json, write_json
 from equiset.given import RunSpec, json_object, number, sets_for, settings_of, store_for
 from equiset.parquet import write_parquet
 from equiset.process import keep_freed_memory, run_stage
-from equiset.training import checkpoint_key, choose_device, save_weights, train
+from equiset.progress import silent, telling
+from equiset.training import Progress, checkpoint_key, choose_device, save_weights, train
 
 log = logging.getLogger(__name__)
 
@@ -59,33 +62,39 @@ def _train(arguments: argparse.Namespace, settings: Variant, device: torch.devic
         "%s/seed%d on %s, %d process(es) of %d thread(s), checkpoint %s",
         *(spec["variant"], spec["seed"], device, parallel.processes(), torch.get_num_threads(), key),
     )
-    model, progress = train(task, settings.training, spec["seed"], device, arguments.checkpoints / f"{key}.pt")
-    if not parallel.is_first():
-        return
+    about = {
+        "spec": spec,
+        "spec_hash": digest_json(spec),
+        "training": digest_json([key, spec])[:32],
+        "sets": sets,
+        "started": started.isoformat(timespec="seconds"),
+        "device": _describe(device),
+        "threads": torch.get_num_threads(),
+        "processes": parallel.processes(),
+        "keeps_freed_memory": kept,
+        "git_commit": provenance.git_commit(),
+        "versions": provenance.versions(),
+        "machine": provenance.machine() | {"instructions": torch.backends.cpu.get_cpu_capability()},
+    }
+    told = arguments.checkpoints / f"{about['training']}.jsonl"
+    first = parallel.is_first()
+    with telling(told, about | {"folder": str(arguments.output)}) if first else nullcontext(silent) as tell:
+        checkpoint = arguments.checkpoints / f"{key}.pt"
+        model, progress = train(task, settings.training, spec["seed"], device, checkpoint, tell)
+        if first:
+            _write(arguments.output, about, model, progress)
 
-    output = arguments.output
+
+def _write(output: Path, about: dict[str, Any], model: torch.nn.Module, progress: Progress) -> None:
     save_weights(model, output / "weights.safetensors")
     write_parquet(output / "metrics.parquet", pd.DataFrame(progress.metrics))
-    write_json(
-        output / "run.json",
-        {
-            "spec": spec,
-            "spec_hash": digest_json(spec),
-            "sets": sets,
-            "parameters": sum(parameter.numel() for parameter in model.parameters()),
-            "started": started.isoformat(timespec="seconds"),
-            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
-            "epoch_seconds": progress.epoch_seconds,
-            "peak_memory_mb": provenance.peak_memory_mb(),
-            "device": _describe(device),
-            "threads": torch.get_num_threads(),
-            "processes": parallel.processes(),
-            "keeps_freed_memory": kept,
-            "git_commit": provenance.git_commit(),
-            "versions": provenance.versions(),
-            "machine": provenance.machine() | {"instructions": torch.backends.cpu.get_cpu_capability()},
-        },
-    )
+    measured = {
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "epoch_seconds": progress.epoch_seconds,
+        "peak_memory_mb": provenance.peak_memory_mb(),
+    }
+    write_json(output / "run.json", about | measured)
 
 
 def _describe(device: torch.device) -> str:
