@@ -1,7 +1,7 @@
 """What a training tells while it runs: a line for each epoch, in a file beside its checkpoint.
 
-Nobody has to listen, and the training never waits for one who does. While it runs it holds a lock on the file, which the
-kernel takes back however it ends: a file without a last word and without a lock is that of a training that was killed.
+Nobody has to listen, and the training never waits for one who does. While it runs it holds a lock on the file, which
+the kernel takes back however it ends: a file without a last word and without a lock is that of a killed training.
 """
 
 import json

@@ -4,13 +4,17 @@ import fcntl
 import getpass
 import logging
 import os
+import shutil
+import sqlite3
 import tempfile
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 # An unreachable server must cost seconds, not the quarter of an hour of MLflow's default retries.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -19,19 +23,34 @@ os.environ.setdefault("MLFLOW_ENABLE_PROMPT_REGISTRY", "false")
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
 import numpy as np
-from mlflow import MlflowClient
+from mlflow import MlflowClient, pyfunc
+from mlflow.entities import (
+    Dataset,
+    DatasetInput,
+    Experiment,
+    InputTag,
+    LoggedModelOutput,
+    Metric,
+    Param,
+    RunTag,
+    ViewType,
+)
 from mlflow.entities import Run as MlflowRun
-from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, ViewType
 from mlflow.exceptions import MlflowException
+from mlflow.models import ModelSignature
+from mlflow.types import Schema, TensorSpec
 
+from equiset.experiments import experiment_module
 from equiset.files import atomic_path, digest, digest_json
 from equiset.results.notes import run_note, superseded_note
-from equiset.results.palette import BLACK, GREY, MODELS
+from equiset.results.palette import BLACK, GREY, MANY, MODELS, shade
 from equiset.results.runs import Run
+from equiset.results.summary import Findings, costs, curves, numbers
+from equiset.views import CURRENT
 
 log = logging.getLogger(__name__)
 
-Unreachable = MlflowException
+_PATIENCE_S = 5.0  # with a database that another program has locked
 _BATCH = 1000  # MLflow's own limit of metrics in one call
 _NOTE = "mlflow.note.content"  # what MLflow shows as the description
 _SUPERSEDED = "equiset.superseded_by"
@@ -47,9 +66,9 @@ class Tracker:
     client: MlflowClient
     experiment: Experiment
 
-    def describe(self, note: str) -> None:
+    def describe(self, note: str, views: dict[str, str] | None = None) -> None:
         """Say on the experiment's page what it is, and that it holds trainings, which MLflow would otherwise guess."""
-        for key, value in ((_NOTE, note), ("mlflow.experimentKind", "custom_model_development")):
+        for key, value in {_NOTE: note, "mlflow.experimentKind": "custom_model_development", **(views or {})}.items():
             if self.experiment.tags.get(key) != value:
                 self.client.set_experiment_tag(self.experiment.experiment_id, key, value)
 
@@ -65,7 +84,8 @@ class Tracker:
         for other in self._runs_named(name, spec["scale"]):
             if other.data.tags.get(_TRAINING) == _training(info) and _is_mine(other):
                 return other
-        tags = {_TRAINING: _training(info), "mlflow.user": _user(), **self._tags(folder, info)}
+        tags = {_TRAINING: _training(info), "mlflow.user": _user(), CURRENT: "yes", **_tags(folder, info)}
+        tags[_COLOUR] = self._colour(spec)
         created = self.client.create_run(self.experiment.experiment_id, _milliseconds(info["started"]), tags, name)
         self._name_data(created.info.run_id, _data_input(info["sets"]))
         params = _flatten(spec["settings"]) | {"seed": spec["seed"], "device": info["device"]}
@@ -73,19 +93,15 @@ class Tracker:
         self.client.log_batch(created.info.run_id, params=[Param(key, str(value)) for key, value in params.items()])
         return created
 
-    def _tags(self, folder: Path, info: dict[str, Any]) -> dict[str, str]:
-        spec, sets = info["spec"], info["sets"]
-        return {
-            "equiset.scale": spec["scale"],
-            "equiset.variant": spec["variant"],
-            "equiset.seed": str(spec["seed"]),
-            "equiset.spec_hash": info["spec_hash"],
-            "equiset.data_kind": sets["kind"],
-            "equiset.data_share": f"{sets['share']:.4f}",
-            "equiset.git_commit": info["git_commit"] or "unknown",
-            _NOTE: run_note(folder, info),
-            _COLOUR: MODELS.get(spec["settings"]["model"], BLACK),
-        }
+    def _colour(self, spec: dict[str, Any]) -> str:
+        """Return the colour of a variant: that of its other seeds, else one that no other variant has."""
+        runs = self.client.search_runs([self.experiment.experiment_id], f"tags.`{CURRENT}` = 'yes'")
+        used = {run.data.tags["equiset.variant"]: run.data.tags.get(_COLOUR) for run in runs}
+        if colour := used.get(spec["variant"]):
+            return colour
+        base = MODELS.get(spec["settings"]["model"], BLACK)
+        choice = [base, shade(base, 0.45), shade(base, -0.45), *MANY]
+        return next((colour for colour in choice if colour not in used.values()), base)
 
     def send_epochs(self, run: MlflowRun, rows: list[dict[str, float]], seconds: list[float], known: int = 0) -> None:
         """Send what was measured after each epoch, without those that are known. One that comes twice stays one."""
@@ -108,29 +124,97 @@ class Tracker:
         else:
             self.client.set_terminated(run.info.run_id, status)
 
-    def send_run(self, run: Run) -> str:
-        """Send one run with its results unless it is there already, and return its MLflow id."""
-        info = run.info
-        content = digest(run.folder / "run.json")
-        known = self._runs_named(run_name(info["spec"]), info["spec"]["scale"])
+    def send_run(self, run: Run, findings: Findings | None = None) -> str:
+        """Send one run with its results unless they are there already, and return its MLflow id.
+
+        Args:
+            run: a training that has ended, perhaps without predictions yet.
+            findings: what was found on all runs of the experiment, if that is known.
+        """
+        info, spec = run.info, run.info["spec"]
+        found = _results(run, findings or Findings())
+        content = digest_json([digest(run.folder / "run.json"), *found])
+        known = self._runs_named(run_name(spec), spec["scale"])
         for other in known:
-            if other.data.tags.get(_CONTENT) == content and other.info.status == "FINISHED":
-                # A run that an earlier version of this program sent learns what this one has to say.
-                for key, value in self._tags(run.folder, info).items():
-                    if other.data.tags.get(key) != value and _is_mine(other):
-                        self.client.set_tag(other.info.run_id, key, value)
+            sent = other.data.tags.get(_CONTENT, "")
+            if other.info.status == "FINISHED" and (sent == content or (sent and not findings and _same(other, info))):
                 return other.info.run_id
         sent = self.begin(run.folder, info)
         run_id = sent.info.run_id
         self.send_epochs(sent, run.metrics.to_dict("records"), info["epoch_seconds"])
-        self.client.log_batch(run_id, params=[Param("parameters", str(info["parameters"]))])
-        self.client.log_artifact(run_id, str(run.folder / "run.json"))
-        self.client.set_tag(run_id, _CONTENT, content)
+        numbers, tags = found
+        ended = _milliseconds(info["ended"])
+        self.client.log_batch(
+            run_id,
+            metrics=[Metric(name, value, ended, 0) for name, value in numbers.items()],
+            params=[Param("parameters", str(info["parameters"]))],
+            tags=[RunTag(key, value) for key, value in (tags | _tags(run.folder, info)).items()],
+        )
+        self._send_files(run_id, run)
         for other in known:
             if other.info.run_id != run_id and _is_mine(other):
                 self._supersede(other, run_id)
-        self.client.set_terminated(run_id, "FINISHED", _milliseconds(info["ended"]))
+        self.client.set_tag(run_id, _CONTENT, content)
+        self.client.set_terminated(run_id, "FINISHED", ended)
         return run_id
+
+    def _send_files(self, run_id: str, run: Run) -> None:
+        """Send the files of a run, a figure of it, and the network as a model that can be loaded."""
+        there = {file.path for file in self.client.list_artifacts(run_id)}
+        names = ("run.json", "metrics.parquet", "predictions.parquet")
+        files = [run.folder / name for name in names if (run.folder / name).is_file()]
+        # runs/<variant>/seed<seed> lie in the experiment's folder, and that beside the logs.
+        experiment = run.folder.parents[2]
+        said = experiment.parent / "logs" / "train" / experiment.name / run.variant / f"seed{run.seed}.log"
+        files += [said] * said.is_file()
+        for file in files:
+            self.client.log_artifact(run_id, str(file))
+        with tempfile.TemporaryDirectory() as folder:
+            curves(run).write(Path(folder) / "curves.png")
+            self.client.log_artifact(run_id, f"{folder}/curves.png")
+            if "curves.png" not in there and (run.folder / "weights.safetensors").is_file():
+                self._send_model(run_id, run, Path(folder))
+
+    def _send_model(self, run_id: str, run: Run, folder: Path) -> None:
+        """Log a network as a model, and register it under its variant's name."""
+        from equiset.model_file import FILES, input_shape  # with torch, which nothing else needs here
+
+        shape = TensorSpec(np.dtype("float32"), input_shape(run.info))
+        (folder / "files").mkdir()
+        for name in FILES:
+            shutil.copy(run.folder / name, folder / "files")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # no example is wanted: the shape is said
+            pyfunc.save_model(
+                folder / "model",
+                loader_module="equiset.model_file",
+                data_path=folder / "files",
+                signature=ModelSignature(inputs=Schema([shape])),
+                pip_requirements=["equiset", f"torch=={run.info['versions']['torch']}"],
+            )
+        name = f"{self.experiment.name}-{run.variant}"
+        model = self.client.create_logged_model(self.experiment.experiment_id, name, run_id, model_type="network")
+        self.client.log_model_artifacts(model.model_id, str(folder / "model"))
+        self.client.finalize_logged_model(model.model_id, "READY")
+        self.client.log_outputs(run_id, [LoggedModelOutput(model.model_id, 0)])
+        with suppress(MlflowException):  # it is there
+            self.client.create_registered_model(name)
+        tags = {"equiset.seed": str(run.seed), "equiset.scale": run.info["spec"]["scale"]}
+        self.client.create_model_version(name, model.artifact_location, run_id, tags, model_id=model.model_id)
+
+    def send_files(self, name: str, files: list[Path], scale: str) -> None:
+        """Send tables and figures as the artifacts of a run of their own; it takes the place of an earlier one."""
+        content = digest_json({f"{path.parent.name}/{path.name}": digest(path) for path in files})
+        known = [run for run in self._runs_named(name, scale) if _is_mine(run)]
+        if any(run.data.tags.get(_CONTENT) == content and run.info.status == "FINISHED" for run in known):
+            return
+        tags = {"equiset.scale": scale, _CONTENT: content, "mlflow.user": _user()}
+        run_id = self.client.create_run(self.experiment.experiment_id, tags=tags, run_name=name).info.run_id
+        for path in files:
+            self.client.log_artifact(run_id, str(path), path.parent.name)
+        self.client.set_terminated(run_id)
+        for other in known:
+            self.client.delete_run(other.info.run_id)
 
     def _name_data(self, run_id: str, data: DatasetInput) -> None:
         """Say what a run learnt from. MLflow refuses the slower of two that enter the same data at once, with all."""
@@ -144,7 +228,7 @@ class Tracker:
     def _supersede(self, other: Any, run_id: str) -> None:
         """Mark a run whose place another one took: for programs by a tag, for people in its name and description."""
         tags = {_SUPERSEDED: run_id, _NOTE: superseded_note(run_id, other.data.tags.get(_NOTE, ""))}
-        tags[_COLOUR] = GREY
+        tags |= {_COLOUR: GREY, CURRENT: "no"}
         for key, value in tags.items():
             self.client.set_tag(other.info.run_id, key, value)
         # Last, because by its name it is found: a marking that was cut off is done again.
@@ -165,13 +249,27 @@ def open_store(uri: str) -> MlflowClient:
     """Open a tracking store; a new SQLite file gets its tables here."""
     with _alone(uri):
         database = _database(uri)
-        if database and not database.exists():
+        if database and database.exists():
+            # MLflow tries to open what it cannot read for two minutes.
+            with closing(sqlite3.connect(f"file:{quote(str(database))}?mode=ro", _PATIENCE_S, uri=True)) as opened:
+                opened.execute("select name from sqlite_master").fetchone()
+        elif database:
             # A process that is killed between two of the many tables must not leave a database that none can open.
             with atomic_path(database) as partial:
                 MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
         client = MlflowClient(tracking_uri=uri)
         client.search_experiments(max_results=1)
     return client
+
+
+def remedy(uri: str) -> str:
+    """Say what to do when a store does not take the runs."""
+    database = _database(uri)
+    if not (database and database.exists()):
+        return "Send them later: make track"
+    if "'" in str(Path.cwd()):  # MLflow writes the path into its queries as it is
+        return "Rename the folder of the project, so that its path has no quotation mark, and send them: make track"
+    return f"Close what else uses {database}; if it is damaged, delete it: it holds copies. Then send them: make track"
 
 
 def _database(uri: str) -> Path | None:
@@ -187,7 +285,7 @@ def _alone(uri: str) -> Iterator[None]:
         yield
         return
     database.parent.mkdir(parents=True, exist_ok=True)
-    with database.with_suffix(".lock").open("w") as lock:
+    with database.with_suffix(".lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
         yield
 
@@ -222,13 +320,43 @@ def addresses(uri: str, shown: str) -> dict[str, str]:
 def sending(uri: str) -> Iterator[None]:
     """Let one process of a project at a time send to a store: several would write what is there already."""
     name = f"equiset-{digest_json([uri, os.getcwd(), _user()])[:16]}.lock"
-    with (Path(tempfile.gettempdir()) / name).open("w") as lock:
+    with (Path(tempfile.gettempdir()) / name).open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def run_name(spec: dict[str, Any]) -> str:
     return f"{spec['variant']}/seed{spec['seed']}"
+
+
+def _tags(folder: Path, info: dict[str, Any]) -> dict[str, str]:
+    spec, sets = info["spec"], info["sets"]
+    return {
+        "equiset.scale": spec["scale"],
+        "equiset.variant": spec["variant"],
+        "equiset.seed": str(spec["seed"]),
+        "equiset.spec_hash": info["spec_hash"],
+        "equiset.data_kind": sets["kind"],
+        "equiset.data_share": f"{sets['share']:.4f}",
+        "equiset.git_commit": info["git_commit"] or "unknown",
+        _NOTE: run_note(folder, info),
+    }
+
+
+def _results(run: Run, findings: Findings) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the final numbers of a run, and what is said of it, by the names that they have in MLflow."""
+    measures = experiment_module(run.info["spec"]["experiment"], "measures").MEASURES
+    found = {f"result/{name}": value for name, value in numbers(run, measures, findings).items()}
+    found |= {f"cost/{name}": float(value) for name, value in costs(run).items()}
+    verdicts = findings.verdicts(run)
+    tags = {f"claim.{name}": verdict for name, verdict in verdicts.items()}
+    tags["equiset.verdicts"] = "; ".join(f"{name} {verdict.split(' (')[0]}" for name, verdict in verdicts.items())
+    tags |= {"equiset.paper": findings.paper(run), "equiset.title": findings.title(run)}
+    return found, {key: value for key, value in tags.items() if value}
+
+
+def _same(other: MlflowRun, info: dict[str, Any]) -> bool:
+    return other.data.tags.get(_TRAINING) == _training(info)
 
 
 def _training(info: dict[str, Any]) -> str:

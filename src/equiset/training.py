@@ -30,8 +30,8 @@ from equiset import parallel
 from equiset.errors import DamagedError, EquisetError
 from equiset.files import BLANK_SEAL, SEAL, atomic_path, check_seal, digest_json, seal
 from equiset.fingerprint import fingerprint
-from equiset.training_settings import SAID, Optimizer, Training
 from equiset.progress import Tell, silent
+from equiset.training_settings import SAID, Optimizer, Training
 
 Batch = Any
 Sums = dict[str, Any]

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ def main(argv: list[str] | None = None) -> None:
     if uri.startswith(("http://", "https://")):
         show(uri)
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # or the server would be left behind
     server = start_pages(uri, arguments.port)
     beside = follow.start(uri)  # for what runs without a workflow, and to find out what was killed together with one
     try:
@@ -67,13 +69,13 @@ def wait_for(address: str, server: subprocess.Popen) -> str:
 def show(uri: str) -> None:
     """Print the way to each experiment, and open the first page where there is a browser with windows."""
     # MLflow takes two seconds to import, which the pages need to start.
-    from equiset.tracking import Unreachable, addresses
+    from equiset.tracking import MlflowException, addresses
 
     address = without_secrets(uri).replace("***@", "").rstrip("/")
     home = f"{address}/#/experiments?workflowType=machine_learning"
     try:
         found = addresses(uri, address)
-    except Unreachable:
+    except MlflowException:
         found = {}
     lines = [f"  {name:<20}{link}" for name, link in found.items()]
     print("\n".join(["The runs, by experiment:", *lines, f"  {'all':<20}{home}"]), flush=True)

@@ -259,38 +259,18 @@ def published_options(wildcards):
     return options + ["--figures", *figures_of("paper", wildcards.published)]
 
 
-def claims_files(scale):
-    """The verdicts on the paper's claims."""
-    return [
-        f"results/{scale}/claims/claims.{kind}" for kind in ("csv", "md", "tex", "html")
-    ]
-
-
-def shown_files(scale, experiment):
-    """The tables and figures of an experiment."""
+def shown_files(scale, experiment, kinds=("csv", "md", "tex", "html", "png", "pdf")):
+    """The tables and figures of an experiment, in all forms or in some."""
     settings = config_at(scale).experiment(experiment)
-    folder = f"results/{scale}/{experiment}"
-    tables = [
-        f"{folder}/tables/{name}.{kind}"
-        for name in settings.tables
-        for kind in ("csv", "md", "tex")
+    parts = (("tables", settings.tables, ("csv", "md", "tex", "html")),)
+    parts += (("figures", settings.drawn, ("png", "pdf")),)
+    return [
+        f"results/{scale}/{experiment}/{part}/{name}.{kind}"
+        for part, names, possible in parts
+        for name in names
+        for kind in possible
+        if kind in kinds
     ]
-    return tables + [
-        f"{folder}/figures/{name}.{kind}"
-        for name in settings.drawn
-        for kind in ("png", "pdf")
-    ]
-
-
-def finished_results(scale):
-    """Claims, tables, figures, and their view in MLflow."""
-    shown = [
-        file for experiment in EXPERIMENTS for file in shown_files(scale, experiment)
-    ]
-    tracked = [
-        f"results/{scale}/{experiment}/tracked.json" for experiment in EXPERIMENTS
-    ]
-    return claims_files(scale) + shown + tracked
 
 
 def report_code(wildcards):
@@ -303,11 +283,6 @@ def chapters(wildcards):
     """The experiments in the report: title, tables and figures of each."""
     settings = [config_at(wildcards.scale).experiment(name) for name in EXPERIMENTS]
     return canonical_json([(one.title, one.tables, one.drawn) for one in settings])
-
-
-def experiment_title(wildcards):
-    """What an experiment is called in the report."""
-    return config_at(wildcards.scale).experiment(wildcards.experiment).title
 
 
 def tracking_uri():
@@ -350,7 +325,7 @@ def where_results_are():
     scale = config_at().scale
     lines = [
         f"Results at scale '{scale}':",
-        f"  claims   results/{scale}/claims/claims.html",
+        f"  report   results/{scale}/report.html   (claims, tables and figures on one page)",
     ]
     for experiment in EXPERIMENTS:
         lines += [
@@ -359,6 +334,5 @@ def where_results_are():
         ]
     lines += [
         "  runs     make ui   (MLflow, in the browser)",
-        f"  report   results/{scale}/report.html   (all of it on one page)",
     ]
     return "\n".join(lines)

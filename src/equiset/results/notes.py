@@ -7,6 +7,8 @@ from typing import Any
 from equiset.files import canonical_json
 from equiset.results.runs import DATA, WARNINGS
 
+_ROOM = 4900  # characters; MLflow keeps 5000 of what is said of an experiment
+
 
 def run_note(folder: Path, info: dict[str, Any]) -> str:
     """Return the description of a run, in Markdown.
@@ -57,11 +59,14 @@ def superseded_note(successor: str, note: str) -> str:
     return f"**Superseded** by run `{successor}`: the same variant, seed and scale were run again.\n\n{note}"
 
 
-def experiment_note(question: str, paper: str) -> str:
+def experiment_note(question: str, paper: str, table: str = "") -> str:
     """Return the description of an experiment, in Markdown."""
-    return (
+    note = (
         f"{question} ({paper})\n\n"
-        "One run for each variant and seed, and one for each scale that holds the tables and figures. To see one "
-        'scale, filter with ``tags.`equiset.scale` = "demo"``; to see means over seeds, group by the tag '
-        "`equiset.variant`. Runs whose name begins with *superseded* were run again later.\n"
+        "One run for each variant and seed. Under *Views*: **Results**, sorted and beside the paper's, and **Curves**, "
+        "means over seeds by variant. All tables and figures are in the experiment *tables and figures*. To see one "
+        'scale, filter with ``tags.`equiset.scale` = "demo"``. Runs whose name begins with *superseded* were run '
+        "again later.\n"
     )
+    whole = f"{note}\n{table}"
+    return whole if len(whole) < _ROOM else note

@@ -13,14 +13,17 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
+from equiset.files import read_json
 from equiset.masking import keep_secrets_of, scrub, with_secrets
 from equiset.progress import Told, read, stamp
-from equiset.results.runs import Run
 
 if TYPE_CHECKING:
+    from equiset.results.runs import Run
     from equiset.tracking import MlflowRun, Tracker
+
+# Others come when there is something to send: the Snakefile imports this, and they take seconds.
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +52,12 @@ def main(argv: list[str] | None = None) -> None:
     os.nice(10)
     uri = with_secrets(arguments.uri)
     keep_secrets_of(uri)
-    with (arguments.results / "mlflow-live.lock").open("w") as lock:
+    with (arguments.results / "mlflow-live.lock").open("w", encoding="utf-8") as lock:
         if _take_turn(lock):
             follow(Follower(uri, arguments.results))
 
 
-def _take_turn(lock) -> bool:  # noqa: ANN001
+def _take_turn(lock: TextIO) -> bool:
     """Wait until no other process follows the same results; say whether there is still somebody to do it for."""
     while True:
         try:
@@ -99,6 +102,7 @@ class Follower:
     _sent: dict[Path, tuple["MlflowRun", int, str]] = field(default_factory=dict)
     """The run, the number of its epochs and its status in MLflow."""
     _trackers: dict[str, "Tracker"] = field(default_factory=dict)
+    _finished: list[tuple["Tracker", "Run"]] = field(default_factory=list)
     _left: dict[str, set[str]] = field(default_factory=dict)
     """By experiment: the trainings that MLflow took for running when this process came."""
 
@@ -109,6 +113,8 @@ class Follower:
             over: whether the workflow has ended.
         """
         under_way = False
+        if over:
+            self._complete()
         for path in sorted(self.results.glob("*/*/checkpoints/*.jsonl")):
             now = (*stamp(path), over)
             if self._seen.get(path) != now and (told := read(path, over)) is not None:
@@ -118,6 +124,7 @@ class Follower:
         return under_way
 
     def _send(self, path: Path, told: Told) -> None:
+        from equiset.results.runs import Run
         from equiset.tracking import sending
 
         spec = told.about["spec"]
@@ -135,22 +142,33 @@ class Follower:
             status = _STATUS[told.end]
             if told.end == "finished" and _is_result(folder, told):
                 tracker.send_run(Run(folder))
+                self._finished.append((tracker, Run(folder)))
             elif status != before:
                 tracker.set_status(run, status, told.why)
             self._sent[path] = run, len(told.metrics), status
 
+    def _complete(self) -> None:
+        """Send what was made of the networks meanwhile; a workflow that failed elsewhere does not come to that."""
+        from equiset.tracking import sending
+
+        with sending(self.uri):
+            for tracker, run in self._finished:
+                tracker.send_run(run)
+        self._finished = []
+
     def _tracker(self, experiment: str) -> "Tracker":
-        from equiset.tracking import open_experiment
+        from equiset.stages.track import open_described
 
         if experiment not in self._trackers:
-            self._trackers[experiment] = tracker = open_experiment(self.uri, experiment)
+            self._trackers[experiment] = tracker = open_described(self.uri, experiment)
             self._left[experiment] = tracker.running()
         return self._trackers[experiment]
 
 
 def _is_result(folder: Path, told: Told) -> bool:
     """Say whether a folder holds the result of a training, and not of another one."""
-    return (folder / "run.json").is_file() and Run(folder).info.get("training") == told.about["training"]
+    path = folder / "run.json"
+    return path.is_file() and read_json(path).get("training") == told.about["training"]
 
 
 if __name__ == "__main__":
