@@ -8,7 +8,11 @@ from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import Any
 
-_CHOICE = "<script>localStorage['mlflow.workflowType_v1'] ??= '\"machine_learning\"'</script>"
+# Its assistant would open by itself and take a quarter of the window; a button opens it.
+_CHOICE = """<script>
+localStorage['mlflow.workflowType_v1'] ??= '"machine_learning"';
+localStorage['mlflow.assistant.fab.autoOpenedOnFirstLoad_v1'] ??= 'true';
+</script>"""
 
 
 def create_app() -> Callable[..., Awaitable[None]]:

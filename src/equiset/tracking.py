@@ -46,7 +46,7 @@ from equiset.results.notes import run_note, superseded_note
 from equiset.results.palette import BLACK, GREY, MANY, MODELS, shade
 from equiset.results.runs import Run
 from equiset.results.summary import Findings, costs, curves, numbers
-from equiset.views import CURRENT
+from equiset.views import CURRENT, RESULTS, TAG, address
 
 log = logging.getLogger(__name__)
 
@@ -310,7 +310,7 @@ def open_experiment(uri: str, name: str) -> Tracker:
 def addresses(uri: str, shown: str) -> dict[str, str]:
     """Return where the runs of each experiment are, on the pages at `shown`, past those for language models."""
     return {
-        experiment.name: f"{shown}/#/experiments/{experiment.experiment_id}/runs?workflowType=machine_learning"
+        experiment.name: f"{shown}/{address(experiment.experiment_id, RESULTS * (TAG + RESULTS in experiment.tags))}"
         for experiment in MlflowClient(uri).search_experiments(order_by=["name"])
         if experiment.name != "Default"
     }

@@ -17,11 +17,18 @@ CURRENT = "equiset.current"
 """Tag of a run: `no` after another one took its place."""
 
 
+def address(experiment: str, view: str = "") -> str:
+    """Return where the runs of an experiment are on MLflow's pages, past those for language models."""
+    chosen = {RESULTS: f"&viewStateShareKey={RESULTS}", CURVES: f"&viewStateShareKey={CURVES}&compareRunsMode=CHART"}
+    return f"#/experiments/{experiment}/runs?workflowType=machine_learning{chosen.get(view, '')}"
+
+
 def views(name: str, measure: Measure) -> dict[str, str]:
     """Return the tags that make the views of an experiment, by what it is about."""
     result = [f"result/{name}{end}" for end in ("", "_low95", "_high95", "_paper")]
-    columns = [_column("metrics", key) for key in result]
-    columns += [_column("tags", f"equiset.{key}") for key in ("paper", "verdicts", "data_kind", "scale")]
+    columns = [_column("metrics", key) for key in (result[0], result[3])]
+    columns += [_column("tags", f"equiset.{key}") for key in ("verdicts", "data_kind", "title")]
+    columns += [_column("metrics", key) for key in result[1:3]]
     columns += [_column("metrics", f"cost/{key}") for key in ("training_seconds", "peak_memory_mb")]
     smaller_is_better = not name.endswith("accuracy")
     shared = {"searchFilter": f"tags.`{CURRENT}` = 'yes'", "lifecycleFilter": "Active", "runsHiddenMode": "SHOW_ALL"}
@@ -30,11 +37,13 @@ def views(name: str, measure: Measure) -> dict[str, str]:
     section = {"uuid": "chosen", "name": "By variant", "display": True, "deleted": False, "isGenerated": False}
     lines = dict.fromkeys([*measure.curves, "train_loss"])
     charts = [_chart("BAR", result[0]), *(_chart("LINE", key) for key in lines), _chart("BAR", result[3])]
-    table = {**shared, "selectedColumns": columns}
+    # Else they stand in the order of the alphabet, and cut off after a few letters.
+    order = {"columnOrder": columns, "columnWidths": dict.fromkeys(columns, 210)}
+    table = {**shared, "selectedColumns": columns, **order}
     curves = {**shared, "groupBy": by_variant, "compareRunCharts": charts, "compareRunSections": [section]}
     return {
         TAG + RESULTS: _view("Results, beside the paper's", table),
-        TAG + CURVES: _view("Curves, by variant", curves | {"compareRunsMode": "CHART"}),
+        TAG + CURVES: _view("Curves, by variant", curves),
     }
 
 

@@ -7,6 +7,8 @@ import os
 import select
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +80,17 @@ class Browser:
         message, self._unread = self._unread.split(b"\0", 1)
         return json.loads(message)
 
-    def open(self, url: str, width: int = 1280, height: int = 900) -> "Page":
+    @contextmanager
+    def newcomer(self) -> Iterator[str]:
+        """Yield a profile that has never seen a page."""
+        profile = self.call("Target.createBrowserContext")["browserContextId"]
+        yield profile
+        self.call("Target.disposeBrowserContext", browserContextId=profile)
+
+    def open(self, url: str, width: int = 1280, height: int = 900, profile: str | None = None) -> "Page":
         """Open a page in a window of some size, in pixels of CSS."""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        where = {"browserContextId": profile} if profile else {}
+        target = self.call("Target.createTarget", url="about:blank", **where)["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session)
         page.call(

@@ -59,12 +59,21 @@ def superseded_note(successor: str, note: str) -> str:
     return f"**Superseded** by run `{successor}`: the same variant, seed and scale were run again.\n\n{note}"
 
 
-def experiment_note(question: str, paper: str, table: str = "") -> str:
-    """Return the description of an experiment, in Markdown."""
+def experiment_note(question: str, paper: str, results: str, curves: str, table: str = "") -> str:
+    """Return the description of an experiment, in Markdown.
+
+    Args:
+        question: what it asks.
+        paper: where it stands in the paper.
+        results: address of the view with all runs in a table.
+        curves: address of the view with charts.
+        table: the experiment's first table, in Markdown.
+    """
     note = (
-        f"{question} ({paper})\n\n"
-        "One run for each variant and seed. Under *Views*: **Results**, sorted and beside the paper's, and **Curves**, "
-        "means over seeds by variant. All tables and figures are in the experiment *tables and figures*. To see one "
+        f"{question} ({paper})  \n"
+        f"[Results, beside the paper's]({results}) · [Curves, by variant]({curves})\n\n"
+        "One run for each variant and seed; the same views are under *Views*, the curves with the chart button. All "
+        "tables and figures are in the experiment *tables and figures*. To see one "
         'scale, filter with ``tags.`equiset.scale` = "demo"``. Runs whose name begins with *superseded* were run '
         "again later.\n"
     )

@@ -117,6 +117,10 @@ def read_chapter(folder: Path, chapter: Chapter, claims: list[dict[str, Any]], r
     }
 
 
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
 def inline(path: Path) -> str:
     """Return a picture as an address that holds the picture itself."""
     return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"

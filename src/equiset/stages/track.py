@@ -19,7 +19,7 @@ from equiset.results.runs import Run
 from equiset.results.summary import Findings
 from equiset.roles import Role
 from equiset.tracking import Tracker, open_experiment, remedy, sending
-from equiset.views import views
+from equiset.views import CURVES, RESULTS, address, views
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,8 @@ def open_described(uri: str, experiment: str, shown: list[Path] | None = None) -
     tracker = open_experiment(uri, experiment)
     about, measures = (experiment_module(experiment, part) for part in ("about", "measures"))
     table = next((path.read_text(encoding="utf-8") for path in shown or [] if path.suffix == ".md"), "")
-    note = experiment_note(about.QUESTION, about.PAPER, table)
+    links = [address(tracker.experiment.experiment_id, view) for view in (RESULTS, CURVES)]
+    note = experiment_note(about.QUESTION, about.PAPER, *links, table)
     if shown or not tracker.experiment.tags:  # else it was described, perhaps with a table
         tracker.describe(note, views(*next(iter(measures.MEASURES.items()))))
     return tracker
