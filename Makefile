@@ -69,7 +69,7 @@ format: install  ## Bring code and workflow into style
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow
 
-ui: install  ## Look at the runs in MLflow: on this machine, http://127.0.0.1:$(PORT), or say where their server is
+ui: install  ## Look at the runs in MLflow, also while they train; says where each experiment is
 	$(BIN)/python -m equiset.ui --port $(PORT)
 
 reference: install  ## Make the published runs again, many hours, publish them, and put them into README.md
@@ -84,7 +84,7 @@ judge: install  ## Judge the paper's claims by the published runs, from their ow
 	$(BIN)/snakemake --cores all -- judge
 
 track: install  ## Send the runs to MLflow again, for instance after its server was away
-	$(BIN)/snakemake --cores all --config scale=$(SCALE) --forcerun create_tracking_database track
+	$(BIN)/snakemake --cores all --config scale=$(SCALE) --forcerun track
 
 schema: install  ## Write the JSON schema of config.yaml anew
 	$(BIN)/python -m equiset.config > workflow/schemas/config.schema.json

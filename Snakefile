@@ -27,7 +27,6 @@ include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/results.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/tracking.smk"
-include: "workflow/rules/times.smk"
 include: "workflow/rules/reference.smk"
 include: "workflow/rules/report.smk"
 
@@ -36,11 +35,13 @@ rule all:
     default_target: True
     input:
         f"results/{config_at().scale}/report.html",
+        expand(rules.track.output, scale=config_at().scale, experiment=EXPERIMENTS),
 
 
 onstart:
     let_jobs_take_turns_on_the_gpus()
     stop_if_the_disk_is_too_small()
+    show_trainings_while_they_run()
 
 
 onsuccess:

@@ -32,6 +32,8 @@ class Tracking(Settings):
 
     uri: str | None = None
     """Tracking server or database. Empty: the environment's MLFLOW_TRACKING_URI, else `results/mlflow.db`."""
+    live: bool = True
+    """Whether a process beside the workflow shows trainings while they run. Without it they come when all are done."""
 
     def address(self) -> str:
         return self.uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///results/mlflow.db"

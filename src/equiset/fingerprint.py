@@ -45,6 +45,7 @@ PLUMBING = {
     "equiset.parquet": "reads a table, or says why not",
     "equiset.placement": "chooses among GPUs",
     "equiset.process": "logs, and keeps freed memory",
+    "equiset.progress": "tells how far a training is",
     "equiset.provenance": "notes versions and machine",
 }
 """The modules that change no result, and what they do. A module that is asked for by its name counts all the same."""

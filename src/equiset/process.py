@@ -48,7 +48,7 @@ def _put_aside(path: Path) -> str:
 def run_stage(main: Callable[[list[str] | None], None]) -> None:
     """Run `main` as a program: log lines to stderr, an `EquisetError` or `OSError` as one line and exit code 1.
 
-    The last line of a log says what Python and its imports took of the job; `equiset.results.times` adds that up.
+    The last line of a log says what Python and its imports took of the job; `benchmarks/demo_times.py` adds that up.
     """
     started = time.process_time()
     level = os.environ.get("EQUISET_LOG", "INFO").upper()

@@ -30,6 +30,7 @@ from equiset.devices import arithmetic, fix_arithmetic
 from equiset.errors import DamagedError, EquisetError
 from equiset.files import BLANK_SEAL, SEAL, atomic_path, check_seal, digest_json, seal
 from equiset.fingerprint import fingerprint
+from equiset.progress import Tell, silent
 from equiset.training_settings import SAID, Optimizer, Training
 
 Batch = Any
@@ -107,9 +108,18 @@ def checkpoint_key(spec: dict[str, Any], sets: dict[str, Any], task: str) -> str
 
 
 def train(
-    task: Task, settings: Training, seed: int, device: torch.device, checkpoint: Path
+    task: Task, settings: Training, seed: int, device: torch.device, checkpoint: Path, tell: Tell = silent
 ) -> tuple[nn.Module, Progress]:
-    """Train a network, going on from `checkpoint` if it exists, and return it with its metrics."""
+    """Train a network, going on from `checkpoint` if it exists, and return it with its metrics.
+
+    Args:
+        task: of an experiment.
+        settings: of the training.
+        seed: of the run.
+        device: where to train.
+        checkpoint: file that is written after each epoch.
+        tell: is called with what there is to show, at the beginning and after each epoch.
+    """
     fix_arithmetic(settings.precision, device)
     fix_seeds(seed)
     model = parallel.share_layers(task.build_model().to(device))
@@ -117,6 +127,7 @@ def train(
     progress = _resume(checkpoint, model, optimizer, settings.epochs)
     parallel.require_same(progress.epochs, "checkpoint", device)
     _settle_validation(progress, task, model, settings, device)
+    tell(progress.metrics, progress.epoch_seconds)
     epochs = range(progress.epochs + 1, settings.epochs + 1)
     # The bar is silent when stderr is not a terminal; the log has one line per epoch anyway.
     silent = None if parallel.is_first() else True
@@ -133,6 +144,7 @@ def train(
         progress.metrics.append(row)
         progress.epoch_seconds.append(round(time.perf_counter() - started, 3))
         _save(checkpoint, model, optimizer, progress)
+        tell(progress.metrics, progress.epoch_seconds)
         figures = " ".join(f"{name}={value:.4f}" for name, value in row.items() if name != "epoch")
         with logging_redirect_tqdm():
             log.info("epoch %d/%d %s seconds=%.1f", epoch, settings.epochs, figures, progress.epoch_seconds[-1])

@@ -7,10 +7,28 @@ import os
 import select
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 SECONDS = 180  # how long an answer may take on a busy machine
+
+# The middle of the element that a person would click: the innermost visible one, brought into view.
+FIND = """
+(() => {
+  const seen = element => element.getClientRects().length > 0;
+  let found = [];
+  try { found = [...document.querySelectorAll(TARGET)].filter(seen); } catch (error) {}
+  if (!found.length) found = [...document.querySelectorAll('a, button, [role], summary, span, div, label')].filter(
+    element => seen(element) && element.innerText?.trim() === TARGET);
+  found = found.filter(element => !found.some(other => other !== element && element.contains(other)));
+  if (!found.length) return null;
+  found[0].scrollIntoView({block: 'nearest'});
+  const box = found[0].getBoundingClientRect();
+  return [box.x + box.width / 2, box.y + box.height / 2];
+})()
+"""
 
 
 class Browser:
@@ -62,9 +80,17 @@ class Browser:
         message, self._unread = self._unread.split(b"\0", 1)
         return json.loads(message)
 
-    def open(self, url: str, width: int = 1280, height: int = 900) -> "Page":
+    @contextmanager
+    def newcomer(self) -> Iterator[str]:
+        """Yield a profile that has never seen a page."""
+        profile = self.call("Target.createBrowserContext")["browserContextId"]
+        yield profile
+        self.call("Target.disposeBrowserContext", browserContextId=profile)
+
+    def open(self, url: str, width: int = 1280, height: int = 900, profile: str | None = None) -> "Page":
         """Open a page in a window of some size, in pixels of CSS."""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        where = {"browserContextId": profile} if profile else {}
+        target = self.call("Target.createTarget", url="about:blank", **where)["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session)
         page.call(
@@ -127,6 +153,17 @@ class Page:
 
     def wait_for_text(self, text: str) -> None:
         self.wait_for(f"document.body.innerText.includes({json.dumps(text)})")
+
+    def click(self, target: str, seconds: float = SECONDS) -> None:
+        """Press the mouse, as a person does, on the element that a selector finds, or the innermost one with a text."""
+        find = FIND.replace("TARGET", json.dumps(target))
+        place = self.wait_for(find, seconds)
+        # What scrolls into view or is drawn anew moves: press where it has come to rest.
+        while (moved := self.wait_for(find, seconds)) != place:
+            place = moved
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            button = {} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}
+            self.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], **button)
 
     def requests(self) -> list[str]:
         """Return the addresses that the page asked for."""

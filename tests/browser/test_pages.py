@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from equiset.tracking import MlflowClient
+from equiset.experiments import EXPERIMENTS
+from equiset.tracking import addresses
 
 from ..unit.test_report import page_of
 
@@ -54,44 +55,49 @@ def test_the_report_fits_the_window(browser, results, width):
     assert [address for address in page.requests() if not address.startswith(("data:", "file:"))] == []
 
 
-def test_mlflow_lists_the_experiments(browser, mlflow_server):
-    page = browser.open(f"{mlflow_server}/#/experiments?workflowType=machine_learning")
-    page.wait_for_text("mnist_sums")
-    page.wait_for_text("redshift")
-    keep(page, "mlflow-experiments")
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_clicks_lead_from_mlflows_home_to_runs_charts_and_artifacts(browser, mlflow_server, experiment):
+    """As a person who has never been there: nothing but the address that `make ui` prints, and clicks."""
+    with browser.newcomer() as profile:
+        page = browser.open(mlflow_server, profile=profile)
+        page.click(experiment)
+        page.wait_for_text("one/seed0")
+        keep(page, f"mlflow-{experiment}-runs")
+        page.click("Views")
+        page.click("Curves, by variant")
+        page.click("label:has(input[value=CHART])")
+        # Plotly draws a curve as a path with one point for each epoch.
+        assert page.wait_for(CURVE).count("L") == 2
+        keep(page, f"mlflow-{experiment}-charts")
+        page.click("one/seed0")
+        page.wait_for_text("snakemake --cores all --force -- ")
+        page.click("Model metrics")
+        assert page.wait_for(CURVE).count("L") == 2
+        page.click("Artifacts")
+        page.click("curves.png")
+        page.wait_for("[...document.images].some(image => image.naturalWidth > 500)")
+        keep(page, f"mlflow-{experiment}-artifacts")
 
 
-def experiment_of(mlflow_server, name):
-    client = MlflowClient(mlflow_server)
-    experiment = client.get_experiment_by_name(name).experiment_id
-    return experiment, {run.info.run_name: run.info.run_id for run in client.search_runs([experiment])}
+CURVE = "document.querySelector('.scatterlayer .js-line')?.getAttribute('d')"
 
 
-def test_mlflow_lists_the_runs_by_name_and_marks_the_superseded(browser, mlflow_server):
-    experiment, _ = experiment_of(mlflow_server, "redshift")
-    page = browser.open(f"{mlflow_server}/#/experiments/{experiment}/runs?workflowType=machine_learning")
-    for name in ("one/seed0", "superseded: one/seed0", "tables and figures"):
-        page.wait_for_text(name)
-    keep(page, "mlflow-runs")
+@pytest.mark.parametrize("width", [1280, 400])
+def test_results_stand_beside_the_papers(browser, mlflow_server, width):
+    (address,) = [link for name, link in addresses(mlflow_server, mlflow_server).items() if name == "redshift"]
+    page = browser.open(address, width)
+    page.wait_for_text("one/seed0")
+    page.wait_for_text("Sort: result/scatter")
+    # What another run took the place of is in the list of all runs, and not here.
+    assert "superseded: one/seed0" not in page.evaluate("document.body.innerText")
+    keep(page, f"mlflow-results-{width}")
 
 
-def test_a_run_of_mlflow_opens_with_its_data_and_command_and_draws_charts(browser, mlflow_server):
-    experiment, runs = experiment_of(mlflow_server, "mnist_sums")
-    address = f"{mlflow_server}/#/experiments/{experiment}/runs/{runs['one/seed0']}"
-    page = browser.open(address)
-    page.wait_for_text("the paper's data, whole: MNIST")
-    page.wait_for_text("snakemake --cores all --force -- ")
-    page.wait_for_text("validation_accuracy")
-    keep(page, "mlflow-run")
-    page = browser.open(f"{address}/model-metrics")
-    # Plotly draws a curve as a path with one point for each epoch.
-    points = page.wait_for("document.querySelector('.scatterlayer .js-line')?.getAttribute('d')")
-    assert points.count("L") == 2
-    keep(page, "mlflow-charts")
-
-
-def test_figures_are_artifacts_that_mlflow_shows(browser, mlflow_server):
-    experiment, runs = experiment_of(mlflow_server, "mnist_sums")
-    page = browser.open(f"{mlflow_server}/#/experiments/{experiment}/runs/{runs['tables and figures']}/artifacts")
-    page.wait_for_text("figures")
-    keep(page, "mlflow-artifacts")
+def test_tables_and_figures_are_found_beside_the_experiments(browser, mlflow_server):
+    page = browser.open(mlflow_server)
+    page.click("tables and figures")
+    page.click("redshift")
+    page.click("Artifacts")
+    page.click("tables")
+    page.wait_for_text("scatter.html")
+    keep(page, "mlflow-tables")

@@ -46,7 +46,7 @@ def send(server, folder, experiment, user="alice"):
     """Start to send the runs and tables of a folder."""
     found = [str(run.parent) for run in sorted(folder.glob("runs/*/*/run.json"))]
     shown = [str(table) for table in sorted(folder.glob("tables/*"))]
-    command = [sys.executable, "-m", "equiset.stages.track", "--uri", server, "--experiment", experiment]
+    command = [sys.executable, "-m", "equiset.stages.track", "mnist_sums", "--uri", server]
     command += ["--scale", "smoke", "--runs", *found, "--shown", *shown, "--output", str(folder / f"{user}.json")]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"LOGNAME": user})
 

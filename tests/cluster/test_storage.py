@@ -42,6 +42,7 @@ def test_the_kubernetes_profile_plans_the_whole_workflow(bucket, tmp_path):
     assert process.wait(600) == 0, project.log
     assert "This was a dry-run" in project.log
     assert "Judging the paper's claims" in project.log
+    assert "Writing .snakemake/storage/s3/equiset/results/smoke/report.html" in project.log
     assert ".snakemake/storage/s3/equiset/results/smoke/mnist_sums/tables/accuracy.csv" in project.log
 
 

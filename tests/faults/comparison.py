@@ -14,9 +14,7 @@ NOT_COMPARED = {
     "*/tracked.json": "ids that MLflow draws",
     "laws/time_*": "processor time",
     "claims/*": "quotes those times; all else in it is in files that are compared",
-    "time/*": "where the time of the run went",
     "report.html": "shows those times",
-    "captions.rst": "quotes the claims",
 }
 _STORY = ("started", "ended", "epoch_seconds", "processor_seconds", "peak_memory_mb", "path", "work")
 

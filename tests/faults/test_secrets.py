@@ -43,7 +43,7 @@ def test_no_secret_in_what_the_stage_says_and_writes(tmp_path, capfd, caplog, mo
     monkeypatch.setattr(sys, "stderr", sys.stderr)
     uri = "http://someone:correct-horse@127.0.0.1:9/?token=battery-staple"
     run = write_run(tmp_path)
-    arguments = ["--uri", masking.without_secrets(uri), "--experiment", "mnist_sums", "--scale", "demo"]
+    arguments = ["mnist_sums", "--uri", masking.without_secrets(uri), "--scale", "demo"]
     monkeypatch.setenv(masking.VARIABLE, uri)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     track.main([*arguments, "--runs", str(run), "--output", str(tmp_path / "tracked.json")])

@@ -67,7 +67,7 @@ def test_a_changed_file_changes_the_verdict_in_every_format(run, tmp_path):
     clouds([0.6, 0.61, 0.62]).to_parquet(run.folder / "predictions.parquet", index=False)
     assert judged(run, tmp_path / "after").loc["P2", "verdict"] == "not reproduced"
     assert r"\begin{longtable}" in (tmp_path / "after" / "claims.tex").read_text()
-    for name in ("claims.csv", "claims.md", "claims.tex", "claims.html"):
+    for name in ("claims.csv", "claims.md", "claims.tex"):
         before, after = ((tmp_path / folder / name).read_text() for folder in ("before", "after"))
         assert "61.0" in after
         assert "61.0" not in before
@@ -89,12 +89,3 @@ def test_what_was_measured_on_the_layers_is_judged_beside_the_runs(run, tmp_path
         "reproduced",
     )
     assert row["runs"] == str(tmp_path / "time_of_graph_layer.parquet")
-
-
-def test_the_page_stands_alone_and_escapes_what_it_shows(run, tmp_path):
-    judged(run, tmp_path)
-    page = (tmp_path / "claims.html").read_text()
-    assert "http" not in page.replace("https://www.w3.org", "")
-    assert "O(N K K&#x27;)" in page
-    assert page.count("<tr>") == 1 + 23
-    assert "on the paper&#x27;s data: 1 reproduced, 0 not reproduced; 22 not tested" in page

@@ -4,14 +4,14 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from docutils.core import publish_parts
 
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import seal
 from equiset.results.report import duration, size
-from equiset.results.tables import ShownTable
+from equiset.results.tables import Table
 from equiset.stages import report
 
 from ..report_folder import CLAIM, change, write_claims, write_results
@@ -29,7 +29,7 @@ def page_of(results):
         str(results),
         *("--template", str(TEMPLATE)),
         *("--page", str(results / "report.html")),
-        *("--captions", str(results / "captions.rst")),
+        *("--runs", *map(str, sorted(results.glob("*/runs/*/*")))),
     ])  # fmt: skip
     page = (results / "report.html").read_text()
     assert " %<" not in page  # a percent sign stays on the line of its number
@@ -49,12 +49,11 @@ def replace(path, old, new):
     [
         ("claims/claims.csv", "61.7 %", "62.9 %"),
         ("claims/claims.csv", "> 80 %", "> 81 %"),
-        ("mnist_sums/tables/accuracy.md", "61.7 ± 0.3", "33.1 ± 0.2"),
-        ("redshift/tables/scatter.md", "61.7 ± 0.3", "44.7 ± 0.2"),
+        ("mnist_sums/tables/accuracy.html", "61.7 ± 0.3", "33.1 ± 0.2"),
+        ("redshift/tables/scatter.html", "61.7 ± 0.3", "44.7 ± 0.2"),
         ("mnist_sums/runs/one/seed0/run.json", "12345", "54321"),
         ("mnist_sums/runs/one/seed0/run.json", "432.1", "777.1"),
-        ("time/time_by_rule.md", "90.5", "95.5"),
-        ("data/mnist/store/store.json", "5" * 64, "6" * 64),
+        ("data/mnist/store.json", "5" * 64, "6" * 64),
         ("data/mnist/manifest.json", "f" * 64, "e" * 64),
     ],
 )
@@ -175,41 +174,37 @@ def test_what_is_in_files_stays_text(results):
     read(page)
 
 
-def test_runs_that_mlflow_lacks_are_said(results):
-    run = str(results / "redshift/runs/one/seed0")
-    change(results / "redshift/tracked.json", sent={}, pending=[run], fault="cannot reach http://127.0.0.1:9")
-    page = page_of(results)
-    assert "not sent yet" in page
-    assert "cannot reach http://127.0.0.1:9" in page
-    assert "<code>make track</code>" in page
-
-
-def test_captions_are_restructured_text_with_the_claims(results):
-    page_of(results)
-    text = (results / "captions.rst").read_text()
-    for experiment in EXPERIMENTS:
-        chapter = report.chapter_of(experiment)
-        assert set(chapter.captions) == {*chapter.tables, *chapter.figures}
-        for item in chapter.captions:
-            caption = f".. include:: {results / 'captions.rst'}\n   :start-after: begin {experiment} {item} here\n"
-            caption += f"   :end-before: .. end {experiment} {item} here\n"
-            body = publish_parts(caption, writer="html", settings_overrides={"halt_level": 2})["body"]
-            assert "Measured on" in body
-            assert ("first: 61.7 %" in body) == (experiment == "mnist_sums")
-    assert text.count("M2") == 3
-
-
-def test_markdown_tables_come_back(tmp_path, results):
-    table = ShownTable.read(results / "mnist_sums/tables/accuracy.md")
-    assert table.caption == "Caption of accuracy."
-    assert table.columns == ["Model", "Accuracy (%)", "Paper"]
-    assert table.rows == [["set layer", "61.7 ± 0.3", "80"], ["MVCNN (quoted)", "—", "90"]]
-    assert table.words == [True, False, False]
-    assert table.notes == ["A note.", "Measured on MNIST."]
-
-
 def test_numbers_are_said_as_people_say_them():
     assert [duration(value) for value in (0.04, 9.96, 99, 120, 5000, 7200)] == [
         *("0.0 s", "10 s", "99 s", "2.0 min", "83 min", "2.0 h")
     ]
     assert [size(value) for value in (12, 1234, 5_600_000, 2_039_180_837)] == ["12 bytes", "1 kB", "6 MB", "2.0 GB"]
+
+
+def test_every_table_and_figure_has_a_caption():
+    for experiment in EXPERIMENTS:
+        chapter = report.chapter_of(experiment)
+        assert set(chapter.captions) == {*chapter.tables, *chapter.figures}
+
+
+def test_a_table_writes_its_own_part_of_a_page(tmp_path):
+    shown = pd.DataFrame(
+        {"Model": ["set layer", "MVCNN (quoted)"], "Accuracy (%)": ["61.7 ± 0.3", "—"], "Paper": [80, -9]}
+    )
+    Table(shown, shown, "A <caption>", ("A note & more.",)).write(tmp_path / "one.html")
+    page = (tmp_path / "one.html").read_text()
+    assert '<th scope="col" class="text">Model</th><th scope="col" class="">Accuracy (%)</th>' in page
+    assert (
+        '<tr class="quoted"><th scope="row">MVCNN (quoted)</th><td class="">—</td><td class="paper">−9</td></tr>'
+        in page
+    )
+    assert "A &lt;caption&gt;" in page
+    assert '<p class="note">A note &amp; more.</p>' in page
+    Table(shown[:0], shown[:0], "Nothing", ()).write(tmp_path / "none.html")
+    assert "Nothing of this table runs" in (tmp_path / "none.html").read_text()
+
+
+def test_the_report_knows_nothing_of_mlflow(results):
+    """It is the same whether the runs were sent or not, and where."""
+    assert not list(results.glob("*/tracked.json"))
+    assert "make ui" in page_of(results)

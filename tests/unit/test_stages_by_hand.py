@@ -8,13 +8,13 @@ import sys
 from importlib import import_module
 
 import pytest
+from equiset.results.times import read_times
 
 from equiset.errors import DamagedError, EquisetError
 from equiset.files import check_folder, digest, read_json, seal_folder, write_json
 from equiset.given import store_for
 from equiset.process import run_stage
 from equiset.results.material import Material
-from equiset.results.times import read_times
 from tests.unit.test_tracking import write_run
 
 STAGES = [

@@ -8,16 +8,27 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mlflow
+import numpy as np
 import pandas as pd
 import pytest
+import torch
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import BAD_REQUEST
 
+from equiset.config import read_config, resolve
+from equiset.experiments.mnist_sums.networks import SumNet
 from equiset.files import read_json, write_json
+from equiset.results.measures import Measures
 from equiset.results.runs import Run
+from equiset.results.summary import Findings
+from equiset.roles import Role
 from equiset.stages import track
 from equiset.tracking import open_experiment, open_store
+from equiset.training import save_weights
+
+CONFIG = Path(__file__).parents[2] / "config.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -34,19 +45,21 @@ def uri(empty_database, tmp_path):
     return f"sqlite:///{tmp_path / 'mlflow.db'}"
 
 
-def write_run(folder, seed=0, accuracy=0.5, epochs=3, **sets):
+def write_run(folder, seed=0, accuracy=0.5, epochs=3, training=None, **sets):
     run = folder / "IV-N3" / f"seed{seed}"
     run.mkdir(parents=True, exist_ok=True)
     write_json(
         run / "run.json",
         {
             "spec": {
+                "experiment": "mnist_sums",
                 "variant": "IV-N3",
                 "seed": seed,
                 "scale": "demo",
                 "settings": {"model": "IV", "training": {"epochs": epochs, "optimizer": {"learning_rate": 0.1}}},
             },
             "spec_hash": "abc",
+            **({"training": training} if training else {}),
             "sets": {
                 "dataset": "mnist",
                 "source": "download",
@@ -86,7 +99,13 @@ def test_a_run_arrives_whole(uri, tmp_path):
     assert run.inputs.dataset_inputs[0].dataset.digest == "d" * 36
     history = tracker.client.get_metric_history(run_id, "validation_accuracy")
     assert sorted(metric.step for metric in history) == list(range(1, 1501))
-    assert [file.path for file in tracker.client.list_artifacts(run_id)] == ["run.json"]
+    assert [file.path for file in tracker.client.list_artifacts(run_id)] == [
+        "curves.png",
+        "metrics.parquet",
+        "run.json",
+    ]
+    assert run.data.metrics["cost/training_seconds"] == 1500
+    assert run.data.metrics["cost/epochs_per_hour"] == 3600
 
 
 def test_sending_twice_changes_nothing_and_a_new_result_supersedes_the_old(uri, tmp_path):
@@ -138,44 +157,10 @@ def test_every_kind_of_data_is_named_in_tags_and_note(uri, tmp_path):
 
 
 def test_an_experiment_says_what_it_is(uri, tmp_path):
-    track.main(["--uri", uri, "--experiment", "mnist_sums", "--scale", "demo"])
+    track.main(["mnist_sums", "--uri", uri, "--scale", "demo"])
     tags = open_experiment(uri, "mnist_sums").experiment.tags
     assert "sum of the digits" in tags["mlflow.note.content"]
     assert tags["mlflow.experimentKind"] == "custom_model_development"
-
-
-def test_a_run_that_was_sent_without_a_description_gets_one(uri, tmp_path):
-    tracker = open_experiment(uri, "mnist_sums")
-    run = Run(write_run(tmp_path))
-    sent = tracker.send_run(run)
-    tracker.client.set_tag(sent, "mlflow.note.content", "")
-    assert tracker.send_run(run) == sent
-    assert "the paper's data, whole: MNIST" in tracker.client.get_run(sent).data.tags["mlflow.note.content"]
-
-
-def test_a_new_result_leaves_the_runs_of_others_alone(uri, tmp_path, monkeypatch):
-    tracker = open_experiment(uri, "mnist_sums")
-    table = tmp_path / "accuracy.md"
-    for user in ("alice", "bob"):
-        monkeypatch.setenv("LOGNAME", user)
-        table.write_text(user)
-        tracker.send_run(Run(write_run(tmp_path, accuracy=len(user) / 10)))
-        tracker.send_shown([table], "demo")
-    runs = tracker.client.search_runs([tracker.experiment.experiment_id])
-    assert sorted(run.data.tags["mlflow.user"] for run in runs) == ["alice", "alice", "bob", "bob"]
-    assert not any("equiset.superseded_by" in run.data.tags for run in runs)
-
-
-def test_equal_runs_of_two_senders_at_once_become_one(uri, tmp_path, monkeypatch):
-    """The second sender looks before the first has sent anything, and ends last."""
-    tracker = open_experiment(uri, "mnist_sums")
-    run = Run(write_run(tmp_path))
-    first = tracker.send_run(run)
-    search, answers = tracker._runs_named, [[]]
-    monkeypatch.setattr(tracker, "_runs_named", lambda *query: answers.pop() if answers else search(*query))
-    kept = tracker.send_run(run)
-    (left,) = search("IV-N3/seed0", "demo")
-    assert left.info.run_id == kept <= first
 
 
 def test_an_experiment_that_another_sender_created_meanwhile_is_used(uri, monkeypatch):
@@ -187,23 +172,10 @@ def test_an_experiment_that_another_sender_created_meanwhile_is_used(uri, monkey
     assert open_experiment(uri, "mnist_sums").experiment.experiment_id == first
 
 
-def test_tables_and_figures_are_artifacts(uri, tmp_path):
-    tracker = open_experiment(uri, "mnist_sums")
-    table = tmp_path / "tables" / "accuracy.md"
-    table.parent.mkdir()
-    table.write_text("one")
-    first = tracker.send_shown([table], "demo")
-    assert tracker.send_shown([table], "demo") == first
-    table.write_text("two")
-    second = tracker.send_shown([table], "demo")
-    assert second != first
-    assert [file.path for file in tracker.client.list_artifacts(second, "tables")] == ["tables/accuracy.md"]
-
-
 def test_an_unreachable_server_costs_no_result(tmp_path, caplog, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     run = write_run(tmp_path)
-    arguments = ["--experiment", "mnist_sums", "--scale", "demo", "--runs", str(run)]
+    arguments = ["mnist_sums", "--scale", "demo", "--runs", str(run)]
     output = tmp_path / "tracked.json"
     track.main(["--uri", "http://127.0.0.1:9", *arguments, "--output", str(output)])
     assert read_json(output)["pending"] == [str(run)]
@@ -214,27 +186,10 @@ def test_an_unreachable_server_costs_no_result(tmp_path, caplog, monkeypatch):
 def test_runs_are_sent_later(uri, tmp_path):
     run = write_run(tmp_path)
     output = tmp_path / "tracked.json"
-    arguments = ["--experiment", "mnist_sums", "--scale", "demo", "--runs", str(run), "--output", str(output)]
+    arguments = ["mnist_sums", "--scale", "demo", "--runs", str(run), "--output", str(output)]
     track.main(["--uri", uri, *arguments])
     assert read_json(output)["pending"] == []
     assert list(read_json(output)["sent"]) == [str(run)]
-
-
-def test_two_jobs_in_parallel_do_not_break_the_database(uri, tmp_path):
-    """Two processes send to two experiments of one database at once."""
-    jobs = []
-    for name in ("first", "second"):
-        runs = [str(write_run(tmp_path / name, seed=seed, epochs=50)) for seed in range(3)]
-        command = [sys.executable, "-m", "equiset.stages.track", "--uri", uri, "--experiment", name, "--scale", "demo"]
-        command += ["--runs", *runs, "--output", str(tmp_path / f"{name}.json")]
-        jobs.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
-    for job in jobs:
-        assert job.wait(120) == 0, job.stderr.read()
-        job.stderr.close()
-    with sqlite3.connect(tmp_path / "mlflow.db") as database:
-        assert database.execute("select count(*) from runs where status = 'FINISHED'").fetchone() == (8,)
-        assert database.execute("select count(*) from metrics").fetchone() == (300,)
-    database.close()
 
 
 def test_data_that_another_sender_enters_at_the_same_moment_do_not_stop_a_run(uri, tmp_path, monkeypatch):
@@ -254,3 +209,103 @@ def test_data_that_another_sender_enters_at_the_same_moment_do_not_stop_a_run(ur
     assert refused == [run_id]
     assert run.info.status == "FINISHED"
     assert [one.dataset.name for one in run.inputs.dataset_inputs] == ["mnist"]
+
+
+def test_a_new_result_leaves_the_runs_of_others_alone(uri, tmp_path, monkeypatch):
+    tracker = open_experiment(uri, "mnist_sums")
+    table = tmp_path / "tables" / "accuracy.md"
+    table.parent.mkdir()
+    for user in ("alice", "bob"):
+        monkeypatch.setenv("LOGNAME", user)
+        table.write_text(user)
+        tracker.send_run(Run(write_run(tmp_path, accuracy=len(user) / 10)))
+        tracker.send_files("shown", [table], "demo")
+    runs = tracker.client.search_runs([tracker.experiment.experiment_id])
+    assert sorted(run.data.tags["mlflow.user"] for run in runs) == ["alice", "alice", "bob", "bob"]
+    assert not any("equiset.superseded_by" in run.data.tags for run in runs)
+
+
+def test_tables_and_figures_have_an_experiment_of_their_own(uri, tmp_path):
+    table = tmp_path / "tables" / "accuracy.md"
+    table.parent.mkdir()
+    arguments = ["mnist_sums", "--uri", uri, "--scale", "demo", "--shown", str(table)]
+    seen = []
+    for content in ("one", "one", "two"):
+        table.write_text(content)
+        track.main(arguments)
+        tracker = open_experiment(uri, track.SHOWN)
+        (run,) = tracker.client.search_runs([tracker.experiment.experiment_id])
+        seen.append(run.info.run_id)
+    assert seen[0] == seen[1] != seen[2]
+    assert [file.path for file in tracker.client.list_artifacts(seen[2], "tables")] == ["tables/accuracy.md"]
+    runs = open_experiment(uri, "mnist_sums")
+    assert runs.client.search_runs([runs.experiment.experiment_id]) == []
+    assert "two" in runs.experiment.tags["mlflow.note.content"]
+
+
+def test_variants_have_colours_of_their_own_and_seeds_share_one(uri, tmp_path):
+    tracker = open_experiment(uri, "mnist_sums")
+    colours = {}
+    for variant, seed in (("IV-N3", 0), ("IV-N3", 1), ("IV-N6", 0), ("IV-N6-max", 0)):
+        folder = write_run(tmp_path / variant, seed=seed, accuracy=len(variant) / 10)
+        info = read_json(folder / "run.json")
+        write_json(folder / "run.json", info | {"spec": info["spec"] | {"variant": variant}})
+        tags = tracker.client.get_run(tracker.send_run(Run(folder))).data.tags
+        colours.setdefault(variant, set()).add(tags["mlflow.runColor"])
+    assert all(len(found) == 1 for found in colours.values())
+    assert len(set.union(*colours.values())) == 3
+
+
+def test_a_run_has_its_results_the_papers_and_the_verdicts(uri, tmp_path):
+    folder = write_run(tmp_path)
+    predictions = {"split": ["train", "validation", "validation"], "label": [1, 2, 3], "predicted": [1, 2, 4]}
+    pd.DataFrame(predictions | {"probability": 0.5}).to_parquet(folder / "predictions.parquet")
+    condition = {"claim": "M2", "experiment": "mnist_sums", "measure": "validation_accuracy", "less": ""}
+    condition |= {"variant": "IV-N3", "expected": json.dumps({"kind": "paper-value", "value": 0.8})}
+    claim = {"claim": "M2", "paper": "> 80 %", "verdict": "not tested", "reason": "scale"}
+    findings = Findings(Measures([]), [claim], [condition], {"IV-N3": Role(title="set layer", claim="M2")})
+    tracker = open_experiment(uri, "mnist_sums")
+    first = tracker.send_run(Run(folder))
+    assert tracker.send_run(Run(folder), findings) == first
+    data = tracker.client.get_run(first).data
+    assert data.metrics["result/validation_accuracy"] == 0.5
+    assert data.metrics["result/validation_accuracy_paper"] == 0.8
+    assert data.tags["claim.M2"] == "not tested (scale)"
+    assert data.tags["equiset.verdicts"] == "M2 not tested"
+    assert data.tags["equiset.paper"] == "> 80 %"
+    assert {"predictions.parquet", "curves.png"} <= {file.path for file in tracker.client.list_artifacts(first)}
+    # Whoever knows less takes nothing away.
+    tracker.send_run(Run(folder))
+    assert tracker.client.get_run(first).data.tags["claim.M2"] == "not tested (scale)"
+
+
+def test_senders_of_one_project_wait_for_each_other(uri, tmp_path):
+    """Three processes send the same run at once: one sends it, the others find it."""
+    run = write_run(tmp_path, epochs=50)
+    command = [sys.executable, "-m", "equiset.stages.track", "mnist_sums", "--uri", uri, "--scale", "demo"]
+    jobs = [subprocess.Popen([*command, "--runs", str(run)], stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for job in jobs:
+        assert job.wait(120) == 0, job.stderr.read()
+        job.stderr.close()
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        assert database.execute("select count(*) from runs where status = 'FINISHED'").fetchone() == (1,)
+        assert database.execute("select count(*) from metrics where key = 'validation_accuracy'").fetchone() == (50,)
+    database.close()
+
+
+def test_a_network_is_registered_and_loaded_again_with_any_set_size(uri, tmp_path):
+    settings = resolve(read_config(CONFIG), "smoke").experiment("mnist_sums").variants["IV-N3"]
+    network = SumNet(settings, 3).eval()
+    folder = write_run(tmp_path, members=3)
+    info = read_json(folder / "run.json")
+    spec = info["spec"] | {"settings": settings.model_dump(mode="json")}
+    write_json(folder / "run.json", info | {"spec": spec, "versions": {"torch": torch.__version__}})
+    save_weights(network, folder / "weights.safetensors")
+    open_experiment(uri, "mnist_sums").send_run(Run(folder))
+    mlflow.set_tracking_uri(uri)
+    loaded = mlflow.pyfunc.load_model("models:/mnist_sums-IV-N3/1")
+    for members in (3, 5):
+        images = np.random.default_rng(0).random((2, members, 28, 28), np.float32)
+        with torch.no_grad():
+            expected = network(torch.from_numpy(images)).numpy()
+        np.testing.assert_allclose(loaded.predict(images), expected, rtol=1e-5)

@@ -1,29 +1,58 @@
 """`make ui`: pages of this machine for a database, an address for a server."""
 
-import os
+import io
+import signal
+import subprocess
+import webbrowser
 from pathlib import Path
 
 import pytest
 
-from equiset import ui
+from equiset import tracking, ui
 
 CONFIG = Path(__file__).parents[2] / "config.yaml"
 
 
 @pytest.fixture
 def started(monkeypatch):
-    """The commands that would have replaced this process."""
+    """The commands that would have been started. The server answers at once, and has one experiment."""
     commands = []
-    monkeypatch.setattr(os, "execve", lambda program, command, environment: commands.append(command))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+    class Process:
+        stdin = io.BytesIO()
+
+        def __init__(self, command, **options):
+            commands.append(command)
+
+        def wait(self):
+            pass
+
+        def terminate(self):
+            pass
+
+    monkeypatch.setattr(subprocess, "Popen", Process)
+    monkeypatch.setattr(ui, "wait_for", lambda address, server: address)
+    monkeypatch.setattr(tracking, "addresses", lambda uri, shown: {"mnist_sums": f"{shown}/#/experiments/7/runs"})
+    monkeypatch.setattr(webbrowser, "open", lambda address: commands.append(["browser", address]))
+    monkeypatch.setattr(signal, "signal", lambda *handler: None)
+    for name in ("MLFLOW_TRACKING_URI", "DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
     return commands
 
 
-def test_a_database_is_shown_on_this_machine(started):
+def test_a_database_is_shown_on_this_machine(started, capsys):
     ui.main(["--config", str(CONFIG), "--port", "5011"])
-    (command,) = started
-    assert command[1:6] == ["-m", "mlflow", "server", "--host", "127.0.0.1"]
-    assert command[6:] == ["--port", "5011", "--workers", "1", "--backend-store-uri", "sqlite:///results/mlflow.db"]
+    server, follower = started
+    assert server[1:8] == ["-m", "mlflow", "server", "--host", "127.0.0.1", "--port", "5011"]
+    assert server[-2:] == ["--backend-store-uri", "sqlite:///results/mlflow.db"]
+    assert "equiset.stages.follow" in follower
+    assert "http://127.0.0.1:5011/#/experiments/7/runs" in capsys.readouterr().out
+
+
+def test_where_there_is_a_screen_the_page_opens(started, monkeypatch):
+    monkeypatch.setenv("DISPLAY", ":0")
+    ui.main(["--config", str(CONFIG)])
+    assert started[-1] == ["browser", "http://127.0.0.1:5000/#/experiments?workflowType=machine_learning"]
 
 
 def test_a_server_is_named_without_its_password(started, capsys, monkeypatch):

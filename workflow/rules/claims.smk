@@ -61,7 +61,7 @@ rule judge_claims:
             "results/{{scale}}/{part}/measures.parquet", part=[*EXPERIMENTS, "laws"]
         ),
     output:
-        claims=multiext("results/{scale}/claims/claims", ".csv", ".md", ".tex", ".html"),
+        claims=multiext("results/{scale}/claims/claims", ".csv", ".md", ".tex"),
         conditions="results/{scale}/claims/conditions.csv",
     log:
         "results/{scale}/logs/judge_claims.log",
@@ -94,7 +94,6 @@ use rule judge_claims as judge_claims_of_one with:
             ".csv",
             ".md",
             ".tex",
-            ".html",
         ),
         conditions="results/{scale}/{experiment}/claims/conditions.csv",
     log:

@@ -36,6 +36,7 @@ from equiset.laws.settings import Laws
 from equiset.occupancy import begin_run
 from equiset.placement import SHARING, cards, device_of
 from equiset.space import check_space
+from equiset.stages import follow
 
 # Jobs run the code of this folder with the Python that runs Snakemake, whether or not its environment is active.
 os.environ.update(
@@ -261,38 +262,18 @@ def published_options(wildcards):
     return options + ["--figures", *figures_of("paper", wildcards.published)]
 
 
-def claims_files(scale):
-    """The verdicts on the paper's claims."""
-    return [
-        f"results/{scale}/claims/claims.{kind}" for kind in ("csv", "md", "tex", "html")
-    ]
-
-
-def shown_files(scale, experiment):
-    """The tables and figures of an experiment."""
+def shown_files(scale, experiment, kinds=("csv", "md", "tex", "html", "png", "pdf")):
+    """The tables and figures of an experiment, in all forms or in some."""
     settings = config_at(scale).experiment(experiment)
-    folder = f"results/{scale}/{experiment}"
-    tables = [
-        f"{folder}/tables/{name}.{kind}"
-        for name in settings.tables
-        for kind in ("csv", "md", "tex")
+    parts = (("tables", settings.tables, ("csv", "md", "tex", "html")),)
+    parts += (("figures", settings.drawn, ("png", "pdf")),)
+    return [
+        f"results/{scale}/{experiment}/{part}/{name}.{kind}"
+        for part, names, possible in parts
+        for name in names
+        for kind in possible
+        if kind in kinds
     ]
-    return tables + [
-        f"{folder}/figures/{name}.{kind}"
-        for name in settings.drawn
-        for kind in ("png", "pdf")
-    ]
-
-
-def finished_results(scale):
-    """Claims, tables, figures, and their view in MLflow."""
-    shown = [
-        file for experiment in EXPERIMENTS for file in shown_files(scale, experiment)
-    ]
-    tracked = [
-        f"results/{scale}/{experiment}/tracked.json" for experiment in EXPERIMENTS
-    ]
-    return claims_files(scale) + shown + tracked
 
 
 def report_code(wildcards):
@@ -305,11 +286,6 @@ def chapters(wildcards):
     """The experiments in the report: title, tables and figures of each."""
     settings = [config_at(wildcards.scale).experiment(name) for name in EXPERIMENTS]
     return canonical_json([(one.title, one.tables, one.drawn) for one in settings])
-
-
-def experiment_title(wildcards):
-    """What an experiment is called in the report."""
-    return config_at(wildcards.scale).experiment(wildcards.experiment).title
 
 
 def tracking_uri():
@@ -344,6 +320,16 @@ def let_jobs_take_turns_on_the_gpus():
         workflow.register_resource("gpu", config_at().jobs_per_card * len(found))
 
 
+def show_trainings_while_they_run():
+    """Start a process beside the workflow that sends to MLflow what trainings tell. Nothing waits for it."""
+    training = any(job.rule.name == "train" for job in workflow.dag.needrun_jobs())
+    if training and config_at().tracking.live:
+        BESIDE.append(follow.start(tracking_uri()))
+
+
+BESIDE = []  # it ends when this process ends, and with it what is kept here
+
+
 def stop_if_the_disk_is_too_small():
     """Compare what the jobs to be run will write with the room that there is, before the first one starts."""
     parts = {}
@@ -362,7 +348,7 @@ def where_results_are():
     scale = config_at().scale
     lines = [
         f"Results at scale '{scale}':",
-        f"  claims   results/{scale}/claims/claims.html",
+        f"  report   results/{scale}/report.html   (claims, tables and figures on one page)",
     ]
     for experiment in EXPERIMENTS:
         lines += [
@@ -371,6 +357,5 @@ def where_results_are():
         ]
     lines += [
         "  runs     make ui   (MLflow, in the browser)",
-        f"  report   results/{scale}/report.html   (all of it on one page)",
     ]
     return "\n".join(lines)

@@ -1,24 +1,36 @@
-"""One page that shows all results of a scale, and the captions of `snakemake --report`."""
-
-
-report: "../report/workflow.rst"
+"""One page that shows all results of a scale."""
 
 
 rule write_report:
-    """Put claims, tables, figures, times and provenance on one page that needs no network."""
+    """Put claims, tables, figures and provenance on one page that needs no network."""
     input:
         page=local("workflow/report/report.html.j2"),
         style=local("workflow/report/report.css"),
-        claims=report(
-            "results/{scale}/claims/claims.csv",
-            caption="../report/claims.rst",
-            category="Claims",
+        claims="results/{scale}/claims/claims.csv",
+        runs=lambda wildcards: [
+            f"{folder}/run.json"
+            for folder in of_all_experiments(run_folders, wildcards)
+        ],
+        shown=lambda wildcards: [
+            file
+            for experiment in EXPERIMENTS
+            for file in shown_files(wildcards.scale, experiment, ("html", "png"))
+        ],
+        data=lambda wildcards: expand(
+            "results/{scale}/data/{dataset}/{name}.json",
+            scale=wildcards.scale,
+            dataset=dict.fromkeys(
+                config_at(wildcards.scale).experiment(name).dataset
+                for name in EXPERIMENTS
+            ),
+            name=("manifest", "store"),
         ),
-        results=lambda wildcards: finished_results(wildcards.scale),
-        time=rules.time_by_rule.output,
     output:
-        page="results/{scale}/report.html",
-        captions="results/{scale}/captions.rst",
+        page=report(
+            "results/{scale}/report.html",
+            category="Results",
+            labels={"page": "all of them", "scale": "{scale}"},
+        ),
     log:
         "results/{scale}/logs/write_report.log",
     benchmark:
@@ -32,13 +44,15 @@ rule write_report:
     params:
         code=report_code,
         chapters=chapters,
-        folder=lambda wildcards, output: str(Path(output.page).parent),
+        runs=lambda wildcards, input: folders_of(input.runs),
+        # Where a storage keeps its copies, if there is one: all inputs lie in it as in the results.
+        folder=lambda wildcards, input: str(Path(input.claims).parents[1]),
         figures=lambda wildcards: canonical_json(
             {name: list(figures_of(wildcards.scale, name)) for name in EXPERIMENTS}
         ),
     message:
         "Writing {output.page}"
     shell:
-        "python -m equiset.stages.report {params.folder:q} --template {input.page:q}"
-        " --page {output.page:q} --captions {output.captions:q} --figures {params.figures:q}"
+        "python -m equiset.stages.report {params.folder:q} --template {input.page:q} --runs {params.runs:q}"
+        " --page {output.page:q} --figures {params.figures:q}"
         " 2> {log:q}"

@@ -30,7 +30,7 @@ rule measure_runs:
 
 
 rule tabulate:
-    """Write a table as CSV, Markdown and LaTeX."""
+    """Write a table as CSV, Markdown, LaTeX and HTML."""
     input:
         runs=run_files,
         store=ancient(store_of),
@@ -38,14 +38,13 @@ rule tabulate:
         measures=measures_of,
         claims=local("workflow/claims.yaml"),  # the paper's values
     output:
-        report(
-            "results/{scale}/{experiment}/tables/{item}.csv",
-            caption="../report/shown.rst",
-            category="Tables",
-            subcategory=experiment_title,
-            labels={"table": "{item}"},
+        multiext(
+            "results/{scale}/{experiment}/tables/{item}",
+            ".csv",
+            ".md",
+            ".tex",
+            ".html",
         ),
-        multiext("results/{scale}/{experiment}/tables/{item}", ".md", ".tex"),
     log:
         "results/{scale}/logs/tabulate/{experiment}/{item}.log",
     benchmark:
@@ -72,14 +71,7 @@ rule tabulate:
 
 use rule tabulate as plot with:
     output:
-        report(
-            "results/{scale}/{experiment}/figures/{item}.png",
-            caption="../report/shown.rst",
-            category="Figures",
-            subcategory=experiment_title,
-            labels={"figure": "{item}"},
-        ),
-        "results/{scale}/{experiment}/figures/{item}.pdf",
+        multiext("results/{scale}/{experiment}/figures/{item}", ".png", ".pdf"),
     log:
         "results/{scale}/logs/plot/{experiment}/{item}.log",
     benchmark:

@@ -1,60 +1,41 @@
-"""MLflow's view of the runs. The files are the truth: deleting the database loses no result."""
-
-
-rule create_tracking_database:
-    """Create MLflow's database once, because several processes that open a new one together break it."""
-    output:
-        # Not the database itself: Snakemake deletes outputs before it repeats a job.
-        flag=touch("results/mlflow.ready"),
-    log:
-        "results/mlflow.log",
-    benchmark:
-        "results/mlflow.tsv"
-    localrule: True  # on a cluster: one machine writes to the database file, and only it must reach the server
-    conda:
-        "../../environment.yml"
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=10,
-    params:
-        code=stage_code("track"),
-        uri=tracking_uri(),
-    message:
-        "Preparing MLflow at {params.uri}"
-    shell:
-        "python -m equiset.stages.track --uri {params.uri:q} 2> {log:q}"
+"""MLflow's view of the runs. The files are the truth: deleting the database loses no result, and nothing waits for this."""
 
 
 rule track:
-    """Send the runs of an experiment to MLflow, with its tables and figures."""
+    """Send the runs of an experiment to MLflow, with what was found on them."""
     input:
-        # Not ancient(): a new address must send the runs at once, and Snakemake looks no further behind such a file.
-        database=rules.create_tracking_database.output.flag,
         runs=run_files,
-        shown=lambda wildcards: shown_files(wildcards.scale, wildcards.experiment),
+        weights=lambda wildcards: [
+            f"{folder}/weights.safetensors" for folder in run_folders(wildcards)
+        ],
         measures=measures_of,
+        claims=multiext(
+            "results/{scale}/{experiment}/claims/", "claims.csv", "conditions.csv"
+        ),
+        shown=lambda wildcards: shown_files(wildcards.scale, wildcards.experiment),
     output:
         tracked="results/{scale}/{experiment}/tracked.json",
     log:
         "results/{scale}/logs/track/{experiment}.log",
     benchmark:
         "results/{scale}/benchmarks/track/{experiment}.tsv"
-    localrule: True
+    localrule: True  # on a cluster: one machine writes to the database file, and only it must reach the server
     conda:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2000,
         runtime=60,
     params:
         code=experiment_code("track", "about"),
         uri=tracking_uri(),
         folders=lambda wildcards, input: folders_of(input.runs),
+        claims=lambda wildcards, input: str(Path(input.claims[0]).parent),
+        roles=roles_of,
     message:
         "Sending the runs of {wildcards.experiment} to MLflow"
     shell:
-        "python -m equiset.stages.track --uri {params.uri:q} --experiment {wildcards.experiment}"
-        " --scale {wildcards.scale} --runs {params.folders:q} --shown {input.shown:q}"
-        " --measures {input.measures:q} --output {output.tracked:q}"
+        "python -m equiset.stages.track {wildcards.experiment} --uri {params.uri:q} --scale {wildcards.scale}"
+        " --runs {params.folders:q} --shown {input.shown:q} --measures {input.measures:q} --claims {params.claims:q}"
+        " --roles {params.roles:q} --output {output.tracked:q}"
         " 2> {log:q}"

@@ -2,25 +2,33 @@
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 from equiset.files import canonical_json
-from equiset.results.runs import DATA, WARNINGS, Run
+from equiset.results.runs import DATA, WARNINGS
+
+_ROOM = 4900  # characters; MLflow keeps 5000 of what is said of an experiment
 
 
-def run_note(run: Run) -> str:
-    """Return the description of a run, in Markdown."""
-    info, sets, kind = run.info, run.info["sets"], run.info["sets"]["kind"]
+def run_note(folder: Path, info: dict[str, Any]) -> str:
+    """Return the description of a run, in Markdown.
+
+    Args:
+        folder: where its results are, or will be.
+        info: the content of its run.json, or what is known of it when it starts.
+    """
+    sets, kind = info["sets"], info["sets"]["kind"]
     warning = f" {WARNINGS[kind]}".rstrip()
     commit = info["git_commit"] or "unknown"
     # MLflow shows some lines at once and the others on request; two spaces at their end keep them apart.
     return (
         f"**{DATA[kind]}: {sets['data']}.**{warning}  \n"
-        f"Repeat: `snakemake --cores all --force -- {run.folder}/run.json`  \n"
+        f"Repeat: `snakemake --cores all --force -- {folder}/run.json`  \n"
         f"Sets, SHA-256: `{sets['digest']}`  \n"
         f"Prepared data ({sets['dataset']}, source {sets['source']}), SHA-256: `{sets['store_digest']}`  \n"
         f"Code: commit `{commit}`\n\n"
         f"With the same code, and the training alone, whatever `config.yaml` says:\n\n"
-        f"```\n{_checkout(commit)}{train_command(run)}\n```\n"
+        f"```\n{_checkout(commit)}{train_command(folder, info)}\n```\n"
     )
 
 
@@ -28,18 +36,18 @@ def _checkout(commit: str) -> str:
     return f"git checkout {commit.removesuffix('-dirty')}\n" if commit != "unknown" else ""
 
 
-def train_command(run: Run) -> str:
+def train_command(folder: Path, info: dict[str, Any]) -> str:
     """Return the command that trains a network again, into folders of its own."""
-    spec, settings = run.info["spec"], run.settings
+    spec = info["spec"]
     # runs/<variant>/seed<seed> lie in the experiment's folder, and that in its scale's.
-    experiment = run.folder.parents[2]
+    experiment = folder.parents[2]
     arguments = {
         "--spec": canonical_json(spec),
-        "--store": experiment.parent / "data" / run.info["sets"]["dataset"] / "store",
-        "--sets": experiment / "sets" / str(settings.get("sets")) / f"seed{run.seed}",
+        "--store": experiment.parent / "data" / info["sets"]["dataset"] / "store",
+        "--sets": experiment / "sets" / str(spec["settings"].get("sets")) / f"seed{spec['seed']}",
         "--checkpoints": Path("again/checkpoints"),
         "--output": Path("again"),
-        "--threads": run.info["threads"],
+        "--threads": info["threads"],
     }
     return "python -m equiset.stages.train " + " ".join(
         f"{key} {shlex.quote(str(value))}" for key, value in arguments.items()
@@ -51,11 +59,23 @@ def superseded_note(successor: str, note: str) -> str:
     return f"**Superseded** by run `{successor}`: the same variant, seed and scale were run again.\n\n{note}"
 
 
-def experiment_note(question: str, paper: str) -> str:
-    """Return the description of an experiment, in Markdown."""
-    return (
-        f"{question} ({paper})\n\n"
-        "One run for each variant and seed, and one for each scale that holds the tables and figures. To see one "
-        'scale, filter with ``tags.`equiset.scale` = "demo"``; to see means over seeds, group by the tag '
-        "`equiset.variant`. Runs whose name begins with *superseded* were run again later.\n"
+def experiment_note(question: str, paper: str, results: str, curves: str, table: str = "") -> str:
+    """Return the description of an experiment, in Markdown.
+
+    Args:
+        question: what it asks.
+        paper: where it stands in the paper.
+        results: address of the view with all runs in a table.
+        curves: address of the view with charts.
+        table: the experiment's first table, in Markdown.
+    """
+    note = (
+        f"{question} ({paper})  \n"
+        f"[Results, beside the paper's]({results}) · [Curves, by variant]({curves})\n\n"
+        "One run for each variant and seed; the same views are under *Views*, the curves with the chart button. All "
+        "tables and figures are in the experiment *tables and figures*. To see one "
+        'scale, filter with ``tags.`equiset.scale` = "demo"``. Runs whose name begins with *superseded* were run '
+        "again later.\n"
     )
+    whole = f"{note}\n{table}"
+    return whole if len(whole) < _ROOM else note

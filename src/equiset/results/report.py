@@ -1,4 +1,4 @@
-"""The page that a reader opens: claims, experiments, times and provenance, each number read from a file."""
+"""The page that a reader opens: claims, experiments and provenance, each number read from a file."""
 
 import base64
 import csv
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from equiset.errors import DamagedError, EquisetError
-from equiset.files import read_about, read_json
+from equiset.files import read_json
 from equiset.results.judging import ELSEWHERE, headline
 from equiset.results.runs import DATA, WARNINGS, Run
-from equiset.results.tables import ShownTable
 
 # The words of the claims file -> how a reader sees at a glance what they mean, in colour and without.
 VERDICTS = {"reproduced": ("good", "✓"), "not reproduced": ("bad", "✗"), "not tested": ("open", "–")}
@@ -52,21 +52,16 @@ def write_page(template: Path, content: dict[str, Any]) -> str:
     return environment.get_template(template.name).render(**content)
 
 
-def collect(folder: Path, chapters: list[Chapter]) -> dict[str, Any]:
-    """Read all that the page shows from the results of one scale."""
+def collect(folder: Path, chapters: list[Chapter], runs: list[Run]) -> dict[str, Any]:
+    """Read all that the page shows from the results of one scale, and of the runs that there are."""
     claims = read_claims(folder / "claims" / "claims.csv")
-    described = [read_chapter(folder, chapter, claims) for chapter in chapters]
-    runs = [row["run"] for chapter in described for row in chapter["runs"]]
+    described = [read_chapter(folder, chapter, claims, runs) for chapter in chapters]
     return {
         "scale": folder.name,
         "claims": claims,
         "verdicts": count_verdicts(claims),
         "headline": headline([(claim["word"], claim["rests_on"]) for claim in claims]),
         "chapters": described,
-        "time": {
-            "table": ShownTable.read(folder / "time" / "time_by_rule.md"),
-            "figure": inline(folder / "time" / "time_by_rule.png"),
-        },
         "provenance": describe_origin(runs),
         "datasets": [describe_dataset(path) for path in sorted(folder.glob("data/*/manifest.json"))],
     }
@@ -105,21 +100,25 @@ def count_verdicts(claims: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"word": word, "count": count, "look": VERDICTS[word][0]} for word, count in counts.items()]
 
 
-def read_chapter(folder: Path, chapter: Chapter, claims: list[dict[str, Any]]) -> dict[str, Any]:
+def read_chapter(folder: Path, chapter: Chapter, claims: list[dict[str, Any]], runs: list[Run]) -> dict[str, Any]:
     """Read the tables, figures and runs of an experiment."""
     own = folder / chapter.name
-    tracked = read_json(own / "tracked.json")
-    runs = [Run(Path(path)) for path in sorted([*tracked["sent"], *tracked["pending"]])]
+    runs = [run for run in runs if run.info["spec"]["experiment"] == chapter.name]
     return {
         "about": chapter,
         "data": describe_data(runs),
         "claims": [claim for claim in claims if claim["claim"].startswith(chapter.claims)],
-        "tables": [(name, ShownTable.read(own / "tables" / f"{name}.md")) for name in chapter.tables],
+        # A part of a page, which our own stage wrote and in which all that is shown is text.
+        "tables": [
+            (name, Markup((own / "tables" / f"{name}.html").read_text(encoding="utf-8"))) for name in chapter.tables
+        ],
         "figures": [(name, inline(own / "figures" / f"{name}.png")) for name in chapter.figures],
-        "runs": [describe_run(run, folder, tracked["sent"].get(str(run.folder))) for run in runs],
-        "tracking": tracked["uri"],
-        "fault": tracked["fault"],
+        "runs": [describe_run(run, folder) for run in runs],
     }
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def inline(path: Path) -> str:
@@ -137,13 +136,11 @@ def _data_box(kind: str, description: str) -> dict[str, str]:
     return {"kind": kind, "words": DATA[kind], "description": description, "warning": WARNINGS[kind]}
 
 
-def describe_run(run: Run, folder: Path, mlflow_id: str | None) -> dict[str, Any]:
+def describe_run(run: Run, folder: Path) -> dict[str, Any]:
     info = run.info
     return {
-        "run": run,
         "name": f"{run.variant}/seed{run.seed}",
         "file": (run.folder / "run.json").relative_to(folder).as_posix(),
-        "mlflow_id": mlflow_id,
         "epochs": len(info["epoch_seconds"]),
         "parameters": info["parameters"],
         "seconds": sum(info["epoch_seconds"]),
@@ -179,7 +176,7 @@ def describe_dataset(manifest: Path) -> dict[str, Any]:
     ]
     meshes = content.get("meshes", [])
     # Whose data these are is settled when they are prepared.
-    store = read_about(manifest.parent / "store", "store.json")
+    store = read_json(manifest.parent / "store.json")
     return {
         "name": content["dataset"],
         "data": _data_box(store["kind"], store["description"]),
@@ -188,32 +185,6 @@ def describe_dataset(manifest: Path) -> dict[str, Any]:
         "files": files[:FEW_FILES],
         "more": [file["bytes"] for file in files[FEW_FILES:] + meshes],
     }
-
-
-def write_captions(content: dict[str, Any]) -> str:
-    """Return the captions of Snakemake's own report, in reStructuredText: each between two comments with its name.
-
-    A caption says what is seen, on which data, and what the paper claims beside what was found here.
-    """
-    parts = []
-    for chapter in content["chapters"]:
-        about = chapter["about"]
-        data = "; ".join(f"{entry['words']}: {entry['description']}" for entry in chapter["data"])
-        rows = ["  * - Claim\n    - Paper\n    - Here\n    - Verdict\n"]
-        for claim in chapter["claims"]:
-            cells = (f"{claim['claim']}: {claim['statement']}", claim["paper"], claim["ours"], claim["verdict"])
-            first, *others = (_plain(cell) or "\\ " for cell in cells)
-            rows.append(f"  * - {first}\n" + "".join(f"    - {cell}\n" for cell in others))
-        table = ".. list-table::\n  :header-rows: 1\n\n" + "".join(rows) if chapter["claims"] else ""
-        for name, caption in about.captions.items():
-            text = f"{_plain(caption)} {about.paper}.\n\n**Measured on {_plain(data)}.** Scale: {content['scale']}."
-            parts.append(f".. begin {about.name} {name} here\n\n{text}\n\n{table}\n.. end {about.name} {name} here\n")
-    return "\n".join(parts)
-
-
-def _plain(text: str) -> str:
-    """Return text in which nothing has a meaning for reStructuredText."""
-    return "".join(f"\\{sign}" if sign in "\\*`|_" else sign for sign in " ".join(text.split()))
 
 
 def duration(seconds: float) -> str:

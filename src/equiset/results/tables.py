@@ -1,5 +1,6 @@
-"""A table in the three forms that a reader wants: numbers (CSV), a page (Markdown), a paper (LaTeX)."""
+"""A table in the forms that a reader wants: numbers (CSV), a page (Markdown, HTML), a paper (LaTeX)."""
 
+import html
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,10 +58,36 @@ class Table:
                 text += "".join(f"\n{note}\n" for note in self.notes)
             case ".tex":
                 text = self._latex()
+            case ".html":
+                text = self._html()
             case suffix:
-                raise ValueError(f"a table is written as .csv, .md or .tex, not {suffix}")
+                raise ValueError(f"a table is written as .csv, .md, .tex or .html, not {suffix}")
         with atomic_path(path) as partial:
             partial.write_text(text, encoding="utf-8")
+
+    def _html(self) -> str:
+        """Return a part of a page: a table that scrolls if it must, and its notes. All that is shown is text."""
+        caption = html.escape(self.caption)
+        if self.shown.empty:
+            return "<p>Nothing of this table runs at this scale.</p>\n"
+        rows = [[html.escape(_typeset(cell)) for cell in row] for row in self.shown.itertuples(index=False)]
+        looks = []
+        for place, column in enumerate(map(str, self.shown.columns)):
+            words = any(re.match(r"[^\W\d]", row[place]) for row in rows)  # and not numbers with what belongs to them
+            looks.append(" ".join(["paper"] * column.startswith("Paper") + ["text"] * words))
+        head = "".join(
+            f'<th scope="col" class="{look}">{html.escape(str(column))}</th>'
+            for column, look in zip(self.shown.columns, looks, strict=True)
+        )
+        lines = [f'<div class="scroll" role="region" tabindex="0" aria-label="{caption}">', "<table>"]
+        lines += [f"<caption><span>{caption}</span></caption>", f"<thead><tr>{head}</tr></thead>", "<tbody>"]
+        for first, *others in rows:
+            quoted = ' class="quoted"' if first.endswith("(quoted)") else ""
+            cells = "".join(f'<td class="{look}">{cell}</td>' for cell, look in zip(others, looks[1:], strict=True))
+            lines.append(f'<tr{quoted}><th scope="row">{first}</th>{cells}</tr>')
+        lines += ["</tbody>", "</table>", "</div>"]
+        lines += [f'<p class="note">{html.escape(note)}</p>' for note in self.notes]
+        return "\n".join(lines) + "\n"
 
     def _latex(self) -> str:
         """Return a booktabs table with its notes beneath (needs booktabs, across pages array and longtable too)."""
@@ -87,28 +114,6 @@ def _latex_row(cells: tuple | pd.Index) -> str:
     return " & ".join(map(_escape, cells)) + r" \\"
 
 
-@dataclass(frozen=True)
-class ShownTable:
-    """A table as people read it, from its Markdown file."""
-
-    caption: str
-    columns: list[str]
-    rows: list[list[str]]
-    notes: list[str]
-
-    @property
-    def words(self) -> list[bool]:
-        """Whether each column holds words, and not numbers with what belongs to them."""
-        return [any(re.match(r"[^\W\d]", row[place]) for row in self.rows) for place in range(len(self.columns))]
-
-    @classmethod
-    def read(cls, path: Path) -> "ShownTable":
-        """Read what `Table.write` wrote to a `.md` file."""
-        blocks = path.read_text(encoding="utf-8").strip().split("\n\n")
-        header, _, *rows = (_cells(line) for line in blocks[1].splitlines())
-        return cls(blocks[0].strip("*"), header, rows, blocks[2:])
-
-
 def _mark(text: object) -> str:
     return _typeset(text).replace("|", r"\|")
 
@@ -116,11 +121,6 @@ def _mark(text: object) -> str:
 def _typeset(text: object) -> str:
     """Return the text with minus signs in front of numbers, not hyphens."""
     return re.sub(r"(?<![\w.)\]])-(?=\.?\d)", "−", str(text))
-
-
-def _cells(line: str) -> list[str]:
-    cells = re.split(r"(?<!\\)\|", line)[1:-1]
-    return [cell.strip().replace(r"\|", "|") for cell in cells]
 
 
 _LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", ">": "$>$", "<": "$<$", "~": r"\textasciitilde{}", "–": "--"}

@@ -1,4 +1,4 @@
-"""Write the page of all results at one scale, and the captions of Snakemake's own report."""
+"""Write the page of all results at one scale."""
 
 import argparse
 import json
@@ -7,7 +7,8 @@ from pathlib import Path
 from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.files import atomic_path
 from equiset.process import run_stage
-from equiset.results.report import Chapter, collect, write_captions, write_page
+from equiset.results.report import Chapter, collect, write_page
+from equiset.results.runs import Run
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -15,14 +16,13 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("results", type=Path, help="folder of the results of one scale")
     parser.add_argument("--template", required=True, type=Path, help="Jinja template of the page")
     parser.add_argument("--page", required=True, type=Path, help="HTML file")
-    parser.add_argument("--captions", required=True, type=Path, help="reStructuredText file")
+    parser.add_argument("--runs", required=True, nargs="+", type=Path, help="folders of the runs of all experiments")
     parser.add_argument(
         "--figures", default="{}", type=json.loads, help="JSON: the figures of each experiment; else all"
     )
     arguments = parser.parse_args(argv)
-    content = collect(arguments.results, [chapter_of(name, arguments.figures.get(name)) for name in EXPERIMENTS])
-    with atomic_path(arguments.captions) as partial:
-        partial.write_text(write_captions(content), encoding="utf-8")
+    chapters = [chapter_of(name, arguments.figures.get(name)) for name in EXPERIMENTS]
+    content = collect(arguments.results, chapters, [Run(folder) for folder in arguments.runs])
     with atomic_path(arguments.page) as partial:
         partial.write_text(write_page(arguments.template, content), encoding="utf-8")
 

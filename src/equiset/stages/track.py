@@ -1,10 +1,11 @@
-"""Send the runs of an experiment to MLflow, or, without --experiment, create the tracking database.
+"""Send the runs of an experiment to MLflow, with what was found on them.
 
 If the tracking server cannot be reached or a database is damaged, that is said and nothing fails: all results are
 files. They are sent by the same command later.
 """
 
 import argparse
+import json
 import logging
 from pathlib import Path
 
@@ -13,24 +14,31 @@ from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.files import write_json
 from equiset.masking import VARIABLE, keep_secrets_of, scrub, with_secrets, without_secrets
 from equiset.process import run_stage
-from equiset.results.measures import Measures
 from equiset.results.notes import experiment_note
 from equiset.results.runs import Run
-from equiset.tracking import open_experiment, open_store, remedy
+from equiset.results.summary import Findings
+from equiset.roles import Role
+from equiset.tracking import Tracker, open_experiment, remedy, sending
+from equiset.views import CURVES, RESULTS, address, views
 
 log = logging.getLogger(__name__)
+
+SHOWN = "tables and figures"
+"""The experiment of MLflow that has them, so that they are in no legend among the runs."""
 
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("experiment", choices=EXPERIMENTS)
     parser.add_argument(
         "--uri", required=True, help=f"tracking server, or sqlite:///path; *** is looked up in {VARIABLE}"
     )
-    parser.add_argument("--experiment", help="name of the experiment")
-    parser.add_argument("--scale", help="scale of the runs")
+    parser.add_argument("--scale", required=True, help="scale of the runs")
     parser.add_argument("--runs", nargs="+", type=Path, default=[], help="folders of the runs")
     parser.add_argument("--shown", nargs="+", type=Path, default=[], help="tables and figures")
     parser.add_argument("--measures", type=Path, help="file that the stage `measure_runs` wrote")
+    parser.add_argument("--claims", type=Path, help="folder that the stage `judge` wrote")
+    parser.add_argument("--roles", default={}, type=json.loads, help="JSON: what each variant is in tables and figures")
     parser.add_argument("--output", type=Path, help="JSON file that says which runs were sent")
     arguments = parser.parse_args(argv)
 
@@ -38,18 +46,17 @@ def main(argv: list[str] | None = None) -> None:
     keep_secrets_of(uri)
     sent: dict[str, str] = {}
     fault = None
+    roles = {name: Role.model_validate(role) for name, role in arguments.roles.items()}
+    findings = Findings.read(arguments.measures, arguments.claims, roles) if arguments.measures else Findings()
     try:
-        if arguments.experiment is None:
-            open_store(uri)
-        else:
-            tracker = open_experiment(uri, arguments.experiment)
-            if arguments.experiment in EXPERIMENTS:
-                about = experiment_module(arguments.experiment, "about")
-                tracker.describe(experiment_note(about.QUESTION, about.PAPER))
+        with sending(uri):
+            tracker = open_described(uri, arguments.experiment, arguments.shown)
             for folder in arguments.runs:
-                sent[str(folder)] = tracker.send_run(Run(folder))
-            measures = Measures.read(arguments.measures) if arguments.measures else Measures([])
-            tracker.send_shown(arguments.shown, arguments.scale, measures)
+                sent[str(folder)] = tracker.send_run(Run(folder), findings)
+            if arguments.shown:
+                shown = open_experiment(uri, SHOWN)
+                shown.describe("The tables and figures of each experiment, as artifacts of one run for each.")
+                shown.send_files(arguments.experiment, arguments.shown, arguments.scale)
     except EquisetError:  # a run's own file
         raise
     except Exception as error:  # whatever MLflow, its database or its server raise: a view must never stop results
@@ -65,6 +72,18 @@ def main(argv: list[str] | None = None) -> None:
 def first_line(error: Exception) -> str:
     """Return what an error says, without the query and the advice that databases add to it."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
+def open_described(uri: str, experiment: str, shown: list[Path] | None = None) -> Tracker:
+    """Return a tracker of an experiment whose page says what it is, with its first table where there is one."""
+    tracker = open_experiment(uri, experiment)
+    about, measures = (experiment_module(experiment, part) for part in ("about", "measures"))
+    table = next((path.read_text(encoding="utf-8") for path in shown or [] if path.suffix == ".md"), "")
+    links = [address(tracker.experiment.experiment_id, view) for view in (RESULTS, CURVES)]
+    note = experiment_note(about.QUESTION, about.PAPER, *links, table)
+    if shown or not tracker.experiment.tags:  # else it was described, perhaps with a table
+        tracker.describe(note, views(*next(iter(measures.MEASURES.items()))))
+    return tracker
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 import argparse
 import logging
 import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -18,7 +20,8 @@ from equiset.given import RunSpec, json_object, number, sets_for, settings_of, s
 from equiset.parquet import write_parquet
 from equiset.placement import take_cards
 from equiset.process import keep_freed_memory, run_stage
-from equiset.training import checkpoint_key, save_weights, train
+from equiset.progress import silent, telling
+from equiset.training import Progress, checkpoint_key, save_weights, train
 
 log = logging.getLogger(__name__)
 
@@ -62,33 +65,42 @@ def _train(arguments: argparse.Namespace, settings: Variant, device: torch.devic
         "%s/seed%d on %s, %d process(es) of %d thread(s), checkpoint %s",
         *(spec["variant"], spec["seed"], device, parallel.processes(), torch.get_num_threads(), key),
     )
-    model, progress = train(task, settings.training, spec["seed"], device, arguments.checkpoints / f"{key}.pt")
-    if not parallel.is_first():
-        return
+    about = {
+        "spec": spec,
+        "spec_hash": digest_json(spec),
+        "training": digest_json([key, spec])[:32],
+        "sets": sets,
+        "started": started.isoformat(timespec="seconds"),
+        **describe(device),
+        "threads": torch.get_num_threads(),
+        "processes": parallel.processes(),
+        "keeps_freed_memory": kept,
+        "git_commit": provenance.git_commit(),
+        "versions": provenance.versions(),
+        "machine": provenance.machine() | {"instructions": torch.backends.cpu.get_cpu_capability()},
+    }
+    told = arguments.checkpoints / f"{about['training']}.jsonl"
+    first = parallel.is_first()
+    with telling(told, about | {"folder": str(arguments.output)}) if first else nullcontext(silent) as tell:
+        checkpoint = arguments.checkpoints / f"{key}.pt"
+        model, progress = train(task, settings.training, spec["seed"], device, checkpoint, tell)
+        if first:
+            _write(arguments.output, about, model, progress, device)
 
-    output = arguments.output
+
+def _write(
+    output: Path, about: dict[str, Any], model: torch.nn.Module, progress: Progress, device: torch.device
+) -> None:
     save_weights(model, output / "weights.safetensors")
     write_parquet(output / "metrics.parquet", pd.DataFrame(progress.metrics))
-    write_json(
-        output / "run.json",
-        {
-            "spec": spec,
-            "spec_hash": digest_json(spec),
-            "sets": sets,
-            "parameters": sum(parameter.numel() for parameter in model.parameters()),
-            "started": started.isoformat(timespec="seconds"),
-            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
-            "epoch_seconds": progress.epoch_seconds,
-            "peak_memory_mb": provenance.peak_memory_mb(),
-            **describe(device),
-            "threads": torch.get_num_threads(),
-            "processes": parallel.processes(),
-            "keeps_freed_memory": kept,
-            "git_commit": provenance.git_commit(),
-            "versions": provenance.versions(),
-            "machine": provenance.machine() | {"instructions": torch.backends.cpu.get_cpu_capability()},
-        },
-    )
+    measured = {
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "epoch_seconds": progress.epoch_seconds,
+        "peak_memory_mb": provenance.peak_memory_mb(),
+        **describe(device),
+    }
+    write_json(output / "run.json", about | measured)
 
 
 if __name__ == "__main__":

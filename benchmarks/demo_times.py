@@ -1,8 +1,9 @@
-"""Where the time of a run goes: from the benchmark files and logs that the jobs left.
+"""Where the time of a run goes, from the files that its jobs left: python benchmarks/demo_times.py results/demo
 
 All of it depends on the machine and on what else it does; nothing here is a result of the paper.
 """
 
+import argparse
 import logging
 import re
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from equiset.results.tables import Table
 
 log = logging.getLogger(__name__)
 
-BOOKKEEPING = ("track", "create_tracking_database")
+BOOKKEEPING = ("track",)
 """Rules that compute nothing."""
 _STARTED = re.compile(r"started in ([\d.]+) s, done after ([\d.]+) s of processor time")
 _PAUSE_SECONDS = 120
@@ -174,3 +175,17 @@ def draw_time_by_rule(times: Times) -> Figure:
     below.grid(axis="y", visible=False)
     canvas.supxlabel("Depends on the machine and on what else it does.", fontsize=6, color="0.35", x=0.01, ha="left")
     return Figure(canvas)
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path, help="folder of the results of one scale")
+    folder = parser.parse_args(argv).results
+    times = read_times(folder / "benchmarks", folder / "logs")
+    for kind in ("csv", "md", "tex"):
+        time_by_rule(times).write(folder / "time" / f"time_by_rule.{kind}")
+    draw_time_by_rule(times).write(folder / "time" / "time_by_rule.png")
+
+
+if __name__ == "__main__":
+    main()
