@@ -65,7 +65,9 @@ def test_clicks_lead_from_mlflows_home_to_runs_charts_and_artifacts(browser, mlf
         keep(page, f"mlflow-{experiment}-runs")
         page.click("Views")
         page.click("Curves, by variant")
+        page.wait_for_text("Group by: equiset.variant")
         page.click("label:has(input[value=CHART])")
+        page.wait_for_text("By variant")
         # Plotly draws a curve as a path with one point for each epoch.
         assert page.wait_for(CURVE).count("L") == 2
         keep(page, f"mlflow-{experiment}-charts")

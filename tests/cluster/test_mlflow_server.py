@@ -9,12 +9,14 @@ import pytest
 from mlflow import MlflowClient
 
 from equiset.files import digest, read_json, write_json
+from equiset.stages.track import SHOWN
 
 from . import servers
 from .conftest import EXPERIMENT, RUN
 
 pytestmark = pytest.mark.skipif(servers.missing() is not None, reason=str(servers.missing()))
 
+NAME = "IV-N3/seed{}"
 FOUND = "attributes.status = 'FINISHED'"
 
 
@@ -46,7 +48,7 @@ def send(server, folder, experiment, user="alice"):
     """Start to send the runs and tables of a folder."""
     found = [str(run.parent) for run in sorted(folder.glob("runs/*/*/run.json"))]
     shown = [str(table) for table in sorted(folder.glob("tables/*"))]
-    command = [sys.executable, "-m", "equiset.stages.track", "mnist_sums", "--uri", server]
+    command = [sys.executable, "-m", "equiset.stages.track", experiment, "--uri", server]
     command += ["--scale", "smoke", "--runs", *found, "--shown", *shown, "--output", str(folder / f"{user}.json")]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"LOGNAME": user})
 
@@ -82,35 +84,35 @@ def test_runs_are_found_and_their_artifacts_come_back(sent, client, tmp_path):
     assert len(client.get_metric_history(run.info.run_id, "train_loss")) == 150
     back = client.download_artifacts(run.info.run_id, "run.json", str(tmp_path))
     assert digest(back) == digest(sent.folder / RUN / "run.json")
-    (shown,) = runs(client, "mnist_sums", "attributes.run_name = 'tables and figures'")
+    (shown,) = runs(client, SHOWN, "attributes.run_name = 'mnist_sums'")
     back = client.download_artifacts(shown.info.run_id, "figures/figure1.png", str(tmp_path))
     assert digest(back) == digest(sent.folder / EXPERIMENT / "figures/figure1.png")
 
 
 def test_two_senders_at_once_and_a_third_leave_one_copy(copies, server, client):
-    both = [send(server, copies, "together", "alice") for _ in range(2)]
+    both = [send(server, copies, "redshift", "alice") for _ in range(2)]
     for process in both:
         end(process)
-    names = sorted(run.info.run_name for run in runs(client, "together"))
-    assert names == ["IV-N3/seed0", "IV-N3/seed1", "IV-N3/seed2", "tables and figures"]
-    before = {run.info.run_id: run.data for run in runs(client, "together")}
-    end(send(server, copies, "together", "alice"))
-    after = {run.info.run_id: run.data for run in runs(client, "together")}
+    names = sorted(run.info.run_name for run in runs(client, "redshift"))
+    assert names == [NAME.format(seed) for seed in range(3)]
+    assert len(runs(client, SHOWN, "attributes.run_name = 'redshift'")) == 1
+    before = {run.info.run_id: run.data for run in runs(client, "redshift")}
+    end(send(server, copies, "redshift", "alice"))
+    after = {run.info.run_id: run.data for run in runs(client, "redshift")}
     assert {key: data.tags for key, data in after.items()} == {key: data.tags for key, data in before.items()}
     assert not any("equiset.superseded_by" in data.tags for data in after.values())
     assert read_json(copies / "alice.json")["pending"] == []
 
 
 def test_nobody_replaces_the_runs_of_others(copies, server, client):
-    end(send(server, copies, "shared", "alice"))
+    end(send(server, copies, "outlier_faces", "alice"))
     info = read_json(copies / "runs/IV-N3/seed0/run.json")
     write_json(copies / "runs/IV-N3/seed0/run.json", info | {"ended": info["ended"].replace("20", "21", 1)})
     (copies / "tables/accuracy.md").write_text("another result")
-    end(send(server, copies, "shared", "bob"))
-    found = sorted((run.info.run_name, run.data.tags["mlflow.user"]) for run in runs(client, "shared"))
-    own = ["IV-N3/seed0", "tables and figures"]
-    rest = ["IV-N3/seed1", "IV-N3/seed2"]
-    assert found == sorted(
-        [(name, user) for name in own for user in ("alice", "bob")] + [(name, "alice") for name in rest]
-    )
-    assert not any("equiset.superseded_by" in run.data.tags for run in runs(client, "shared"))
+    end(send(server, copies, "outlier_faces", "bob"))
+    found = sorted((run.info.run_name, run.data.tags["mlflow.user"]) for run in runs(client, "outlier_faces"))
+    others = [(NAME.format(seed), "alice") for seed in range(3)]
+    assert found == sorted([*others, (NAME.format(0), "bob")])
+    shown = [run.data.tags["mlflow.user"] for run in runs(client, SHOWN, "attributes.run_name = 'outlier_faces'")]
+    assert sorted(shown) == ["alice", "bob"]
+    assert not any("equiset.superseded_by" in run.data.tags for run in runs(client, "outlier_faces"))
