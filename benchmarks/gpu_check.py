@@ -78,7 +78,9 @@ class Tasks:
     def __init__(self, folder: Path, size: str = "small"):
         scale, data, self.fewer, self.training = SIZES[size]
         self.folder, self.small = folder, size == "small"
-        self.config = resolve(yaml.safe_load((ROOT / "config.yaml").read_text()), scale, {"datasets": data})
+        self.config = resolve(
+            yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8")), scale, {"datasets": data}
+        )
         self.variants = [(name, variant) for name in EXPERIMENTS for variant in self.config.experiment(name).variants]
 
     @cache  # noqa: B019, there is one for a process
@@ -243,8 +245,8 @@ def main(argv: list[str] | None = None) -> int:
     table = pd.DataFrame(rows).fillna("").to_markdown(index=False, disable_numparse=True)
     arguments.output.mkdir(parents=True, exist_ok=True)
     file = arguments.output / "gpu_check.md"
-    file.write_text("\n".join(["# GPU check", "", *lines, "", table, ""]))
-    print(file.read_text(), f"{file}: {bad or 'no'} fault(s)", sep="\n")
+    file.write_text("\n".join(["# GPU check", "", *lines, "", table, ""]), encoding="utf-8")
+    print(file.read_text(encoding="utf-8"), f"{file}: {bad or 'no'} fault(s)", sep="\n")
     return int(bool(bad))
 
 

@@ -113,7 +113,7 @@ def _torch_has_cuda() -> bool:
     if spec is None or not spec.origin:
         return False
     try:
-        text = (Path(spec.origin).parent / "version.py").read_text()
+        text = (Path(spec.origin).parent / "version.py").read_text(encoding="utf-8")
     except OSError:
         return True
     return re.search(r"^cuda\b[^=]*= *None", text, re.MULTILINE) is None
@@ -123,7 +123,9 @@ def _listed_by_driver() -> int:
     if shutil.which("nvidia-smi") is None:
         return 0
     try:
-        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(
+            ["nvidia-smi", "-L"], capture_output=True, text=True, encoding="utf-8", timeout=30, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return 0
     return sum(line.startswith("GPU ") for line in done.stdout.splitlines())

@@ -64,7 +64,7 @@ def gpu_driver() -> str | None:
     """Return the version of NVIDIA's driver; None if it does not say."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):
         return None
     return next(iter(done.stdout.split()), None)

@@ -8,7 +8,6 @@ import sys
 from importlib import import_module
 
 import pytest
-from equiset.results.times import read_times
 
 from equiset.errors import DamagedError, EquisetError
 from equiset.files import check_folder, digest, read_json, seal_folder, write_json
@@ -17,22 +16,6 @@ from equiset.process import run_stage
 from equiset.results.material import Material
 from tests.unit.test_tracking import write_run
 
-STAGES = [
-    "analyse",
-    "evaluate",
-    "fetch",
-    "judge",
-    "make_sets",
-    "measure",
-    "prepare",
-    "publish",
-    "readme",
-    "report",
-    "show",
-    "times",
-    "track",
-    "train",
-]  # fmt: skip
 RUN = {"experiment": "mnist_sums", "variant": "x", "seed": 0, "scale": "demo", "device": "cpu", "settings": {}}
 SETS = {"experiment": "mnist_sums", "sets": "x", "seed": 0, "settings": {}}
 # The arguments of each stage, where `absent` is a folder or file that is not there.
@@ -48,10 +31,9 @@ WHOLE = {
     "prepare": '--spec {"dataset":"mnist"} --manifest absent --output out',
     "publish": "mnist_sums --claims absent --runs absent --config absent --output out",
     "readme": "absent --reference absent --claims absent",
-    "report": "absent --template absent --page out --captions out",
+    "report": "absent --template absent --page out --runs absent",
     "show": "mnist_sums accuracy --runs absent --store absent --measures absent --claims absent --output out",
-    "times": "--benchmarks absent --logs absent --output out",
-    "track": "--uri http://[",
+    "track": "mnist_sums --scale demo --uri http://[",
     "train": "--spec RUN --store absent --sets absent --checkpoints c --output out",
 }
 
@@ -149,7 +131,7 @@ def test_numbers_of_threads(value, tmp_path, monkeypatch, capsys, caplog):
 
 
 def test_an_unknown_level_of_the_log(tmp_path):
-    command = [sys.executable, "-m", "equiset.stages.times", "--benchmarks", "a", "--logs", "b", "--output", "c"]
+    command = [sys.executable, "-m", "equiset.stages.judge", "--claims", "a", "--output", "c"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"EQUISET_LOG": "chatty"})
     assert done.returncode == 1
     assert done.stderr.startswith("EQUISET_LOG is CHATTY, not one of CRITICAL")
@@ -209,12 +191,3 @@ def test_a_store_of_other_data_is_refused(tmp_path):
     assert check_folder(tmp_path, "store.json")["dataset"] == "celeba"
     with pytest.raises(EquisetError, match="is made of celeba, and mnist_sums learns from mnist"):
         store_for("mnist_sums", tmp_path)
-
-
-@pytest.mark.parametrize("content", ["", "s\n", "s\tmax_rss\n", "nonsense\n1\n", "s\tmax_rss\nx\ty\n"])
-def test_a_damaged_benchmark_file_is_left_out(tmp_path, content, caplog):
-    (tmp_path / "train").mkdir()
-    (tmp_path / "train" / "whole.tsv").write_text("s\tmax_rss\n1.5\t-\n")
-    (tmp_path / "train" / "broken.tsv").write_text(content)
-    assert read_times(tmp_path, tmp_path).jobs["job"].tolist() == ["whole"]
-    assert "broken.tsv is damaged" in caplog.text

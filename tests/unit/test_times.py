@@ -89,3 +89,12 @@ def test_table_and_figure_are_written(left):
 def test_no_benchmark_files_is_said(tmp_path):
     with pytest.raises(EquisetError, match="no benchmark files"):
         read_times(tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "s\n", "s\tmax_rss\n", "nonsense\n1\n", "s\tmax_rss\nx\ty\n"])
+def test_a_damaged_benchmark_file_is_left_out(tmp_path, content, caplog):
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "whole.tsv").write_text("s\tmax_rss\n1.5\t-\n")
+    (tmp_path / "train" / "broken.tsv").write_text(content)
+    assert read_times(tmp_path, tmp_path).jobs["job"].tolist() == ["whole"]
+    assert "broken.tsv is damaged" in caplog.text

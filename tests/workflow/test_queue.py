@@ -19,7 +19,7 @@ def test_every_job_can_be_sent_to_a_queue_without_naming_cores(project):
     (project.folder / "profile.yaml").write_text(yaml.safe_dump(profile | {"executor": "standin"}))
     command = [sys.executable, "-m", "snakemake", "--profile", "profile.yaml", "--config", "scale=smoke"]
     # Only what is sent: from this rule on, jobs run on the machine of Snakemake.
-    command += ["--printshellcmds", "--omit-from", "create_tracking_database"]
+    command += ["--printshellcmds", "--omit-from", "track"]
     paths = os.pathsep.join([str(ROOT / "src"), str(Path(__file__).parent)])
     environment = os.environ | {"PYTHONPATH": paths}
     done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, timeout=120, env=environment)

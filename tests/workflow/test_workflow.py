@@ -73,8 +73,9 @@ def test_every_claim_has_a_verdict(finished):
 
 
 def test_one_experiment_alone_can_be_judged(finished):
-    planned = finished.planned("results/smoke/redshift/claims/claims.csv")
-    assert planned == {"judge_claims_of_one": 1}
+    claims = "results/smoke/redshift/claims/claims.csv"
+    assert (finished.folder / claims).is_file()
+    assert finished.planned(claims, "--forcerun", "judge_claims_of_one") == {"judge_claims_of_one": 1}
 
 
 def test_every_test_mesh_is_predicted_and_none_is_trained_on(finished):
@@ -237,8 +238,9 @@ def test_a_number_in_a_network_repeats_the_trainings_of_its_experiment(finished)
     with finished.own_source() as source:
         network = source / "experiments" / "mnist_sums" / "networks.py"
         network.write_text(other_number(network.read_text()))
-        once = dict.fromkeys(("tabulate", "judge_claims", "track", "write_report", "all"), 1)
-        assert finished.planned() == {"train": 4, "evaluate": 4, "plot": 2, **once}
+        judged = ("measure_runs", "judge_claims", "judge_claims_of_one")
+        once = dict.fromkeys((*judged, "tabulate", "plot", "track", "write_report", "all"), 1)
+        assert finished.planned() == {"train": 4, "evaluate": 4, **once}
     assert set(re.findall(r"results/smoke/logs/train/(\w+)/", finished.said)) == {"mnist_sums"}
 
 
