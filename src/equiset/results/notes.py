@@ -71,7 +71,7 @@ def experiment_note(question: str, paper: str, results: str, curves: str, table:
     """
     note = (
         f"{question} ({paper})  \n"
-        f"[Results, beside the paper's]({results}) · [Curves, by variant]({curves})\n\n"
+        f"[Table of results]({results}) · [Charts]({curves})\n\n"
         "One run for each variant and seed; the same views are under *Views*, the curves with the chart button. All "
         "tables and figures are in the experiment *tables and figures*. To see one "
         'scale, filter with ``tags.`equiset.scale` = "demo"``. Runs whose name begins with *superseded* were run '
