@@ -74,7 +74,7 @@ def test_clicks_lead_from_mlflows_home_to_runs_charts_and_artifacts(browser, mlf
         page.click("one/seed0")
         page.wait_for_text("snakemake --cores all --force -- ")
         page.click("Model metrics")
-        assert page.wait_for(CURVE).count("L") == 2
+        assert page.wait_for(f"{SCROLL}, {CURVE}").count("L") == 2
         page.click("Artifacts")
         page.click("curves.png")
         page.wait_for("[...document.images].some(image => image.naturalWidth > 500)")
@@ -82,12 +82,16 @@ def test_clicks_lead_from_mlflows_home_to_runs_charts_and_artifacts(browser, mlf
 
 
 CURVE = "document.querySelector('.scatterlayer .js-line')?.getAttribute('d')"
+# Charts are drawn when they come into view.
+SCROLL = """
+[...document.querySelectorAll('span, div, h4')].findLast(one => one.innerText?.trim() === 'train_loss')?.scrollIntoView()
+"""
 
 
 @pytest.mark.parametrize("width", [1280, 400])
 def test_results_stand_beside_the_papers(browser, mlflow_server, width):
     (address,) = [link for name, link in addresses(mlflow_server, mlflow_server).items() if name == "redshift"]
-    page = browser.open(address, width)
+    page = browser.open(address, width, 900 if width > 600 else 1600)  # narrow, MLflow's buttons take all of a screen
     page.wait_for_text("one/seed0")
     page.wait_for_text("Sort: result/scatter")
     # What another run took the place of is in the list of all runs, and not here.
