@@ -84,7 +84,7 @@ def test_clicks_lead_from_mlflows_home_to_runs_charts_and_artifacts(browser, mlf
 CURVE = "document.querySelector('.scatterlayer .js-line')?.getAttribute('d')"
 # Charts are drawn when they come into view.
 SCROLL = """
-[...document.querySelectorAll('span, div, h4')].findLast(one => one.innerText?.trim() === 'train_loss')?.scrollIntoView()
+[...document.querySelectorAll('span, div')].findLast(one => one.innerText?.trim() === 'train_loss')?.scrollIntoView()
 """
 
 
