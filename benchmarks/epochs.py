@@ -30,9 +30,9 @@ NETWORKS: list[tuple[str, str, int | None]] = [
     *(("mnist_sums", f"{model}-N6", batch) for batch in (8, 128) for model in ("I", "II", "III", "IV")),
 ]
 DATA = {
-    "mnist": {"source": "twin", "twin": {"train": 200, "test": 100}},
-    "modelnet40": {"source": "twin", "twin": {"train": 2, "test": 1}},
-    "celeba": {"source": "twin", "twin": {"train": 200, "validation": 60, "test": 60}},
+    "mnist": {"source": "stand-in", "stand_in": {"train": 200, "test": 100}},
+    "modelnet40": {"source": "stand-in", "stand_in": {"train": 2, "test": 1}},
+    "celeba": {"source": "stand-in", "stand_in": {"train": 200, "validation": 60, "test": 60}},
 }
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from instrument import Benchmark, Form, Step, main
 
 from equiset.data.catalogue import convert_members
-from equiset.twins.fits import write_table
-from equiset.twins.redmapper import MEMBER_TYPE, MEMBER_UNITS, draw_clusters, draw_members
+from equiset.stand_ins.fits import write_table
+from equiset.stand_ins.redmapper import MEMBER_TYPE, MEMBER_UNITS, draw_clusters, draw_members
 
 ROWS = 1_703_685
 

@@ -40,10 +40,10 @@ SIZES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "paper": (
         "paper",
         {
-            "mnist": {"source": "twin", "twin": {"train": 2000, "test": 100}},
-            "modelnet40": {"source": "twin", "twin": {"train": 7, "test": 1}},
-            "celeba": {"source": "twin", "twin": {"train": 600, "validation": 60, "test": 60}},
-            "redmapper": {"source": "twin", "twin": {"clusters": 600}},
+            "mnist": {"source": "stand-in", "stand_in": {"train": 2000, "test": 100}},
+            "modelnet40": {"source": "stand-in", "stand_in": {"train": 7, "test": 1}},
+            "celeba": {"source": "stand-in", "stand_in": {"train": 600, "validation": 60, "test": 60}},
+            "redmapper": {"source": "stand-in", "stand_in": {"clusters": 600}},
         },
         {
             "mnist_sums": {"train": STEPS * 128, "validation": 2},
@@ -56,10 +56,10 @@ SIZES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "small": (
         "smoke",
         {
-            "mnist": {"twin": {"train": 60, "test": 20}},
-            "modelnet40": {"twin": {"train": 1, "test": 1}, "pool": 64},
-            "celeba": {"twin": {"train": 40, "validation": 40, "test": 40}},
-            "redmapper": {"twin": {"clusters": 20}},
+            "mnist": {"stand_in": {"train": 60, "test": 20}},
+            "modelnet40": {"stand_in": {"train": 1, "test": 1}, "pool": 64},
+            "celeba": {"stand_in": {"train": 40, "validation": 40, "test": 40}},
+            "redmapper": {"stand_in": {"clusters": 20}},
         },
         {
             "mnist_sums": {"train": 4, "validation": 2},

@@ -53,7 +53,7 @@ class Padded(nn.Module):
 
 
 def make_clusters(folder: Path) -> None:
-    prepare(fetch(RedmapperSettings(source="twin", twin={"clusters": CLUSTERS}), folder), folder / "store")
+    prepare(fetch(RedmapperSettings(source="stand-in", stand_in={"clusters": CLUSTERS}), folder), folder / "store")
     make_sets(RedshiftSets(test_share=0.1), 0, folder / "store", folder / "sets")
 
 

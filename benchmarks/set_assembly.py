@@ -11,7 +11,7 @@ from instrument import Benchmark, Form, Step, main
 
 from equiset.experiments.outlier_faces.sets import draw_sets
 from equiset.experiments.outlier_faces.settings import FaceSets
-from equiset.twins.celeba import annotate
+from equiset.stand_ins.celeba import annotate
 
 IMAGES, SETS, MEMBERS = 202_599, 6_000, 16
 

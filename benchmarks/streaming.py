@@ -45,11 +45,11 @@ def make_task(folder: Path, options: argparse.Namespace, memory_mb: int) -> Task
 
 
 def simulate(folder: Path, options: argparse.Namespace) -> dict[str, float]:
-    from equiset.twins import redmapper as twin
+    from equiset.stand_ins import redmapper as stand_in
 
     (folder / "raw").mkdir()
     paths = (folder / "raw" / FILES[role].removesuffix(".gz") for role in ("catalogue", "members"))
-    twin.write(*paths, options.clusters, 0)
+    stand_in.write(*paths, options.clusters, 0)
     manifest = fetch(RedmapperSettings(source="folder", folder=str(folder / "raw")), folder)
     write_json(folder / "manifest.json", manifest)
     return {}

@@ -32,7 +32,7 @@ def clouds(folder: Path, particles: int) -> None:
     split = ["train"] * 128 + ["test"] * 64
     table = {"label": np.arange(meshes) % 40, "split": split, "points": particles, "twin_in_training": False}
     pd.DataFrame(table).to_parquet(folder / "meshes.parquet")
-    about = {"dataset": "modelnet40", "source": "twin", "kind": "stand-in", "share": 0.0, "description": "noise"}
+    about = {"dataset": "modelnet40", "source": "stand-in", "kind": "stand-in", "share": 0.0, "description": "noise"}
     sizes = {"pool": particles, "test_pool": 3 * particles, "classes": list(range(40)), "skipped": [], "twins": {}}
     write_json(folder / "store.json", about | sizes | {"digest": "0"})
 
@@ -40,7 +40,7 @@ def clouds(folder: Path, particles: int) -> None:
 def faces(folder: Path) -> None:
     from equiset.data.celeba import _write_faces
     from equiset.files import write_json
-    from equiset.twins.celeba import annotate
+    from equiset.stand_ins.celeba import annotate
 
     known = annotate((2000, 500, 500), seed=0)
     _write_faces(known, np.arange(len(known.files)), folder / "faces.parquet")
@@ -48,7 +48,7 @@ def faces(folder: Path) -> None:
     np.save(folder / "images.npy", pixels)
     about = {
         "dataset": "celeba",
-        "source": "twin",
+        "source": "stand-in",
         "kind": "stand-in",
         "share": 0.0,
         "description": "noise",
@@ -65,7 +65,7 @@ def digits(folder: Path) -> None:
     np.save(folder / "labels.npy", dice.integers(0, 10, 70_000, dtype=np.uint8))
     about = {
         "dataset": "mnist",
-        "source": "twin",
+        "source": "stand-in",
         "kind": "stand-in",
         "share": 0.0,
         "description": "noise",

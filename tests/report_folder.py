@@ -81,7 +81,7 @@ def _write_experiment(results: Path, experiment: str) -> None:
         results / "data" / dataset / "manifest.json",
         {
             "dataset": dataset,
-            "source": "download" if kind == "whole" else "twin",
+            "source": "download" if kind == "whole" else "stand-in",
             "files": {
                 "all": {"path": "x/all.gz", "bytes": 1234, "sha256": "f" * 64, "origin": "https://there.example/"}
             },
@@ -103,7 +103,7 @@ def write_run(folder: Path, experiment: str, dataset: str, kind: str, descriptio
     }
     spec = {"experiment": experiment, "variant": "one", "seed": 0, "scale": "demo", "settings": settings}
     about = {"kind": kind, "share": float(kind == "whole"), "data": description}
-    sets = {"dataset": dataset, "source": "download" if kind == "whole" else "twin", **about}
+    sets = {"dataset": dataset, "source": "download" if kind == "whole" else "stand-in", **about}
     write_json(
         folder / "run.json",
         {

@@ -243,7 +243,7 @@ def fetch_spec(config: Config, dataset: str) -> dict[str, Any]:
 def manifest_spec(config: Config, dataset: str) -> dict[str, Any]:
     """Return what decides which raw files there will be."""
     settings = config.dataset(dataset)
-    unused = {"folder", "twin"} - {settings.source}
+    unused = {"folder", "stand_in"} - {settings.source.replace("-", "_")}
     dumped = settings.model_dump(mode="json", exclude={*settings.bringing, *settings.preparing, *unused})
     return {"dataset": dataset, "settings": dumped}
 

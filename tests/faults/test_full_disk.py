@@ -62,7 +62,7 @@ def test_a_run_starts_only_with_enough_room_and_goes_on_when_it_is_made(small_di
 
 def test_a_disk_that_fills_up_stops_the_job_in_one_line(small_disk):
     folder, enlarge = small_disk
-    spec = canonical_json({"dataset": "celeba", "settings": {"source": "twin", "twin": SMALL}})
+    spec = canonical_json({"dataset": "celeba", "settings": {"source": "stand-in", "stand_in": SMALL}})
     command = [sys.executable, "-m", "equiset.stages.fetch", "--spec", spec, "--cache", str(folder / "cache")]
     command += ["--output", str(folder / "manifest.json")]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
@@ -124,9 +124,11 @@ def test_the_command_line_and_what_is_there_count(tmp_path, monkeypatch):
         config = resolve(RAW, "paper", {"datasets": datasets})
         return {need.what: need.needed for need in space.needs_of(config, Path("results/paper"), PARTS)}
 
-    twin = needed(modelnet40={"source": "twin", "twin": {"train": 2, "test": 1}, "pool": 100, "test_pool": 300})
-    assert twin["modelnet40, raw"] < 1e7 < 1e10 < needed()["modelnet40, raw"]
-    assert twin["modelnet40, prepared"] == 80 * 12 * 100 + 40 * 12 * 300 + 120 * 200
+    stand_in = needed(
+        modelnet40={"source": "stand-in", "stand_in": {"train": 2, "test": 1}, "pool": 100, "test_pool": 300}
+    )
+    assert stand_in["modelnet40, raw"] < 1e7 < 1e10 < needed()["modelnet40, raw"]
+    assert stand_in["modelnet40, prepared"] == 80 * 12 * 100 + 40 * 12 * 300 + 120 * 200
     assert needed(celeba={"source": "folder", "folder": "mine"})["celeba, raw"] == 0
 
     config = resolve(RAW, "demo")

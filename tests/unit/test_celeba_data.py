@@ -11,26 +11,26 @@ import pytest
 from PIL import Image
 
 from equiset.data import celeba
-from equiset.data.celeba import FILES, CelebaSettings, TwinSize, fetch, prepare
+from equiset.data.celeba import FILES, CelebaSettings, StandInSize, fetch, prepare
 from equiset.data.celeba_annotations import Annotations, read_annotations, write_annotations
 from equiset.data.celeba_images import Findings, ImageSource, convert, decode
 from equiset.errors import EquisetError
 from equiset.files import read_json
 
-SIZES = TwinSize(train=40, validation=20, test=20)
+SIZES = StandInSize(train=40, validation=20, test=20)
 
 
 @pytest.fixture(scope="module")
-def twin(tmp_path_factory) -> Path:
+def stand_in(tmp_path_factory) -> Path:
     """A folder with the four files of a stand-in."""
     cache = tmp_path_factory.mktemp("cache")
-    manifest = fetch(CelebaSettings(source="twin", twin=SIZES), cache)
+    manifest = fetch(CelebaSettings(source="stand-in", stand_in=SIZES), cache)
     return Path(manifest["files"]["images"]["path"]).parent
 
 
 @pytest.fixture
-def folder(twin, tmp_path) -> Path:
-    return shutil.copytree(twin, tmp_path / "mine")
+def folder(stand_in, tmp_path) -> Path:
+    return shutil.copytree(stand_in, tmp_path / "mine")
 
 
 def settings(folder: Path) -> CelebaSettings:
@@ -104,11 +104,11 @@ def test_annotation_files_that_are_wrong(tmp_path, role, content, message):
     assert FILES[role].name in str(caught.value)
 
 
-def test_twin_has_celebas_files(twin):
-    annotations = read_annotations(paths_in(twin))
+def test_stand_in_has_celebas_files(stand_in):
+    annotations = read_annotations(paths_in(stand_in))
     assert len(annotations.files) == 80
     assert len(annotations.names) == 40
-    with zipfile.ZipFile(twin / "img_align_celeba.zip") as archive:
+    with zipfile.ZipFile(stand_in / "img_align_celeba.zip") as archive:
         image = Image.open(io.BytesIO(archive.read("img_align_celeba/000080.jpg")))
     assert (image.format, image.size, image.mode) == ("JPEG", (178, 218), "RGB")
 
@@ -211,18 +211,18 @@ def test_sizes_outlive_an_interrupted_pass(official, tmp_path, monkeypatch):
         assert found == Findings({}, {"000005.jpg": "64 x 64 pixels"})
 
 
-def test_any_number_of_processes_gives_the_same_bytes(twin, tmp_path, monkeypatch):
+def test_any_number_of_processes_gives_the_same_bytes(stand_in, tmp_path, monkeypatch):
     monkeypatch.setattr("equiset.data.celeba_images._BLOCK", 16)
-    source = ImageSource(twin / "img_align_celeba.zip")
+    source = ImageSource(stand_in / "img_align_celeba.zip")
     names = sorted(source.list())
     alone, _ = convert(source, names, tmp_path / "one", 1)
     together, _ = convert(source, names, tmp_path / "two", 2)
     assert alone.read_bytes() == together.read_bytes()
 
 
-def test_interrupted_pass_goes_on(twin, tmp_path, monkeypatch):
+def test_interrupted_pass_goes_on(stand_in, tmp_path, monkeypatch):
     monkeypatch.setattr("equiset.data.celeba_images._BLOCK", 16)
-    source = ImageSource(twin / "img_align_celeba.zip")
+    source = ImageSource(stand_in / "img_align_celeba.zip")
     names = sorted(source.list())
     whole, _ = convert(source, names, tmp_path / "whole")
     real, calls = decode, []
@@ -243,8 +243,8 @@ def test_interrupted_pass_goes_on(twin, tmp_path, monkeypatch):
     assert path.read_bytes() == whole.read_bytes()
 
 
-def test_draft_is_within_two_grey_levels(twin):
-    with zipfile.ZipFile(twin / "img_align_celeba.zip") as archive:
+def test_draft_is_within_two_grey_levels(stand_in):
+    with zipfile.ZipFile(stand_in / "img_align_celeba.zip") as archive:
         contents = [archive.read(f"img_align_celeba/{number:06d}.jpg") for number in range(1, 21)]
     pairs = [(decode(content)[0].astype(int), decode(content, draft=False)[0]) for content in contents]
     differences = [np.abs(drafted - full).mean() for drafted, full in pairs]
@@ -320,7 +320,7 @@ def test_changed_file_is_noticed(folder, tmp_path):
 def test_download_that_gets_a_quota_page(web, tmp_path):
     web.answers["/images.zip"] = [web.body(b"<!DOCTYPE html><html>Quota exceeded</html>")]
     chosen = CelebaSettings(image_mirrors=[web.url("/images.zip")], attempts=1)
-    with pytest.raises(EquisetError, match=r"web page, perhaps a quota .* by hand .*source: twin"):
+    with pytest.raises(EquisetError, match=r"web page, perhaps a quota .* by hand .*source: stand-in"):
         fetch(chosen, tmp_path)
 
 

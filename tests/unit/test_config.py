@@ -71,7 +71,7 @@ def test_paper_scale_has_the_papers_values():
         ({"device": "tpu"}, "config key 'device': input should be 'auto', 'cpu' or 'cuda', got 'tpu'"),
         ({"datasets": 3}, "config key 'datasets'"),
         ({"datasets": {"mnist": {"source": "folder"}}}, "datasets.mnist.folder"),
-        ({"datasets": {"mnist": {"sorce": "twin"}}}, "'datasets.mnist.sorce' is unknown; did you mean 'source'?"),
+        ({"datasets": {"mnist": {"sorce": "stand-in"}}}, "'datasets.mnist.sorce' is unknown; did you mean 'source'?"),
         ({"experiments": {"mnist_sums": {"run": ["V"]}}}, "no variant is named 'V'"),
         ({"experiments": {"mnist_sums": {"seeds": []}}}, "experiments.mnist_sums.seeds"),
         ({"experiments": {"mnist_sums": {"seeds": [1, 1]}}}, "seeds must be different"),
@@ -157,7 +157,7 @@ def test_numbers_within_the_command_line_are_numbers():
 
 def test_a_key_that_stands_twice_is_named(tmp_path):
     twice = tmp_path / "twice.yaml"
-    twice.write_text("scale: demo\ndatasets:\n  mnist: {source: twin}\n  mnist: {source: download}\n")
+    twice.write_text("scale: demo\ndatasets:\n  mnist: {source: stand-in}\n  mnist: {source: download}\n")
     with pytest.raises(EquisetError, match=r"twice\.yaml: key 'mnist' stands twice, in lines 3 and 4"):
         read_config(twice)
 
@@ -170,7 +170,7 @@ def test_a_missing_key_is_named():
 
 
 def test_the_command_line_wins_over_the_scale_and_the_scale_over_the_base():
-    assert resolve(RAW, "smoke").dataset("mnist").source == "twin"
+    assert resolve(RAW, "smoke").dataset("mnist").source == "stand-in"
     assert resolve(RAW, "paper").dataset("mnist").source == "download"
     assert resolve(RAW, "smoke", {"datasets": {"mnist": {"source": "download"}}}).dataset("mnist").source == "download"
     assert resolve(RAW, None, {"scale": "smoke"}).scale == "smoke"

@@ -203,15 +203,17 @@ def test_settings_that_do_not_count_only_declare(name):
 
 
 def test_lazy_imports_count_unless_they_are_left_out():
-    assert "equiset.twins.mnist" in modules_of("equiset.data.mnist")
-    assert "equiset.twins.mnist" not in modules_of("equiset.data.mnist", without="equiset.twins")
+    assert "equiset.stand_ins.mnist" in modules_of("equiset.data.mnist")
+    assert "equiset.stand_ins.mnist" not in modules_of("equiset.data.mnist", without="equiset.stand_ins")
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_a_data_set_does_not_depend_on_another(dataset):
     found = modules_of("equiset.stages.fetch", "equiset.stages.prepare", DATASETS[dataset])
     assert f"equiset.data.{dataset}" in found
-    assert not found & {f"equiset.{part}.{name}" for name in DATASETS if name != dataset for part in ("data", "twins")}
+    assert not found & {
+        f"equiset.{part}.{name}" for name in DATASETS if name != dataset for part in ("data", "stand_ins")
+    }
 
 
 def test_an_experiment_does_not_depend_on_another_nor_training_on_its_figures():
@@ -245,7 +247,7 @@ BRINGING = {
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-@pytest.mark.parametrize("source", ["download", "folder", "twin"])
+@pytest.mark.parametrize("source", ["download", "folder", "stand-in"])
 def test_how_files_are_brought_is_in_no_spec_that_is_compared(dataset, source):
     raw = yaml.safe_load((ROOT / "config.yaml").read_text())
 
@@ -259,8 +261,8 @@ def test_how_files_are_brought_is_in_no_spec_that_is_compared(dataset, source):
         changed = specs(**{key: BRINGING[key]})
         assert changed[0] != whole, "the job itself must see it"
         assert changed[1:] == [files, arrays]
-    for key, value in {"folder": "/other", "twin": {"seed": 5}}.items():
+    for key, value in {"folder": "/other", "stand_in": {"seed": 5}}.items():
         changed = specs(**{key: value})
-        assert (changed[1] != files) == (key == source)
+        assert (changed[1] != files) == (key == source.replace("-", "_"))
         assert changed[2] == arrays
     assert set(arrays["settings"]) == kind.model_fields.keys() - kind.bringing - kind.choosing

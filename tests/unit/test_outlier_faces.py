@@ -23,7 +23,7 @@ from equiset.experiments.outlier_faces.sets import SPLITS, count_pairs, deal_peo
 from equiset.experiments.outlier_faces.settings import ExperimentSettings, FaceSets, FaceVariant
 from equiset.files import read_json, write_json
 from equiset.stages import evaluate, measure_runs, show, train
-from equiset.twins.celeba import annotate
+from equiset.stand_ins.celeba import annotate
 
 TRAINING = {"epochs": 1, "batch_size": 4, "optimizer": {"learning_rate": 0.001}}
 
@@ -44,7 +44,7 @@ def variant(**changes) -> FaceVariant:
 def write_store(annotations: Annotations, folder: Path, images: bool = False) -> Path:
     folder.mkdir()
     _write_faces(annotations, np.arange(len(annotations.files)), folder / "faces.parquet")
-    about = {"dataset": "celeba", "source": "twin", "kind": "stand-in", "share": 0.0, "digest": "0"}
+    about = {"dataset": "celeba", "source": "stand-in", "kind": "stand-in", "share": 0.0, "digest": "0"}
     about["description"] = "a test"
     write_json(folder / "store.json", about | {"attributes": list(annotations.names)})
     if images:

@@ -47,7 +47,7 @@ def variant(**changes):
 def store(tmp_path_factory):
     """The stand-in, one training and one test mesh for each class, 64 points each."""
     folder = tmp_path_factory.mktemp("clouds")
-    settings = ModelNetSettings(source="twin", twin={"train": 1, "test": 1}, pool=64, test_pool=192)
+    settings = ModelNetSettings(source="stand-in", stand_in={"train": 1, "test": 1}, pool=64, test_pool=192)
     prepare(fetch(settings, folder / "cache"), folder / "store", settings)
     return folder / "store"
 

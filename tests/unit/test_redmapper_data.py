@@ -362,7 +362,7 @@ def test_download_of_something_else_is_refused(web, tmp_path):
     with pytest.raises(EquisetError, match="these files hold 4 clusters and 11 members, not 26111 and 1703685"):
         fetch(RedmapperSettings(mirrors=[serve(web, tmp_path / "served")]), tmp_path / "cache")
     assert not list((tmp_path / "cache").rglob("*.gz"))
-    with pytest.raises(EquisetError, match=r"source: twin"):
+    with pytest.raises(EquisetError, match=r"source: stand-in"):
         fetch(RedmapperSettings(mirrors=[web.url("/gone")]), tmp_path / "empty")
 
 

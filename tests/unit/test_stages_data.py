@@ -12,7 +12,9 @@ from equiset.errors import EquisetError
 from equiset.files import read_json
 from equiset.stages import fetch, prepare
 
-TWIN = json.dumps({"dataset": "mnist", "settings": {"source": "twin", "twin": {"train": 30, "test": 10, "seed": 0}}})
+STAND_IN = json.dumps(
+    {"dataset": "mnist", "settings": {"source": "stand-in", "stand_in": {"train": 30, "test": 10, "seed": 0}}}
+)
 
 
 def run(stage: str, *arguments: str | Path) -> subprocess.CompletedProcess:
@@ -22,15 +24,15 @@ def run(stage: str, *arguments: str | Path) -> subprocess.CompletedProcess:
 
 def fetched(folder: Path) -> Path:
     manifest = folder / "results" / "manifest.json"
-    fetch.main(["--spec", TWIN, "--cache", str(folder / "cache"), "--output", str(manifest)])
+    fetch.main(["--spec", STAND_IN, "--cache", str(folder / "cache"), "--output", str(manifest)])
     return manifest
 
 
 def test_both_stages(tmp_path):
     manifest, store = fetched(tmp_path), tmp_path / "results" / "store"
-    assert read_json(manifest)["source"] == "twin"
+    assert read_json(manifest)["source"] == "stand-in"
     (store / "stale").mkdir(parents=True)
-    prepare.main(["--spec", TWIN, "--manifest", str(manifest), "--output", str(store)])
+    prepare.main(["--spec", STAND_IN, "--manifest", str(manifest), "--output", str(store)])
     assert sorted(path.name for path in store.iterdir()) == ["images.npy", "labels.npy", "store.json"]
     assert len(np.load(store / "images.npy", mmap_mode="r")) == 40
     assert sorted(path.name for path in store.parent.iterdir()) == ["manifest.json", "store"]
@@ -50,7 +52,7 @@ def test_prepare_fails_in_one_line(tmp_path):
     manifest = fetched(tmp_path)
     damaged = Path(read_json(manifest)["files"]["test_images"]["path"])
     damaged.write_bytes(damaged.read_bytes()[:-1])
-    done = run("prepare", "--spec", TWIN, "--manifest", manifest, "--output", tmp_path / "results" / "store")
+    done = run("prepare", "--spec", STAND_IN, "--manifest", manifest, "--output", tmp_path / "results" / "store")
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert "t10k-images-idx3-ubyte.gz has changed" in line
@@ -70,7 +72,7 @@ def test_manifest_that_is_none(tmp_path, content):
     if content is not None:
         path.write_text(content)
     with pytest.raises(EquisetError, match="manifest"):
-        prepare.main(["--spec", TWIN, "--manifest", str(path), "--output", str(tmp_path / "store")])
+        prepare.main(["--spec", STAND_IN, "--manifest", str(path), "--output", str(tmp_path / "store")])
     assert not (tmp_path / "store").exists()
 
 
@@ -78,11 +80,11 @@ def test_place_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("in the way")
     taken, manifest = str(tmp_path / "file" / "below"), tmp_path / "manifest.json"
     with pytest.raises(EquisetError, match="the data cannot be stored"):
-        fetch.main(["--spec", TWIN, "--cache", taken, "--output", str(manifest)])
+        fetch.main(["--spec", STAND_IN, "--cache", taken, "--output", str(manifest)])
     assert not manifest.exists()
     manifest = fetched(tmp_path)
     with pytest.raises(EquisetError, match="the arrays cannot be stored"):
-        prepare.main(["--spec", TWIN, "--manifest", str(manifest), "--output", taken])
+        prepare.main(["--spec", STAND_IN, "--manifest", str(manifest), "--output", taken])
 
 
 @pytest.mark.parametrize("stage", [fetch, prepare])

@@ -7,9 +7,9 @@ from scipy.stats import chisquare
 from equiset.data.meshes import points_of
 from equiset.data.surface import sample_surface
 from equiset.errors import EquisetError
-from equiset.twins import modelnet40 as twin
+from equiset.stand_ins import modelnet40 as stand_in
 
-FAMILIES = twin.families()
+FAMILIES = stand_in.families()
 
 
 def barycentric(points, corners):
@@ -25,7 +25,7 @@ def barycentric(points, corners):
 
 @pytest.mark.parametrize("name", ["chair", "airplane", "bowl"])
 def test_points_lie_on_the_surface(name):
-    vertices, triangles = twin.draw(FAMILIES[name], np.random.default_rng(1))
+    vertices, triangles = stand_in.draw(FAMILIES[name], np.random.default_rng(1))
     cloud = sample_surface(vertices, triangles, 300, np.random.default_rng(0))
     corners = vertices[triangles]
     areas = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1) / 2
@@ -67,7 +67,7 @@ def test_degenerate_faces_get_no_points_and_repeated_ones_count_twice():
 
 
 def test_a_mesh_far_from_the_origin_keeps_its_shape():
-    vertices, triangles = twin.build(FAMILIES["chair"], np.random.default_rng(1))
+    vertices, triangles = stand_in.build(FAMILIES["chair"], np.random.default_rng(1))
     near = sample_surface(vertices, triangles, 100, np.random.default_rng(0)).points
     far = sample_surface(1e-3 * vertices + 1e6, triangles, 100, np.random.default_rng(0)).points
     np.testing.assert_allclose(near, far, atol=1e-5)
@@ -91,7 +91,7 @@ def test_no_surface_no_points(vertices, reason):
 def test_seed_and_name_decide_the_points(tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "a.off"
-    path.write_bytes(twin.as_off(*twin.draw(FAMILIES["cup"], rng), rng))
+    path.write_bytes(stand_in.as_off(*stand_in.draw(FAMILIES["cup"], rng), rng))
     first = points_of(path, "cup/train/a", 50, 0, "area").cloud.points
     assert (first == points_of(path, "cup/train/a", 50, 0, "area").cloud.points).all()
     assert (first != points_of(path, "cup/train/b", 50, 0, "area").cloud.points).any()

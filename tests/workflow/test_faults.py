@@ -28,7 +28,7 @@ def test_unreachable_mirrors_are_listed_with_the_way_out(project):
     assert done.returncode == 1
     assert "http://127.0.0.1:9/mnist/" in done.stderr
     assert "http://localhost.invalid/" in done.stderr
-    assert "snakemake --cores all --config 'datasets={mnist: {source: twin}}'" in done.stderr
+    assert "snakemake --cores all --config 'datasets={mnist: {source: stand-in}}'" in done.stderr
     assert not (project.folder / MANIFEST).exists()
 
 
@@ -50,7 +50,7 @@ def test_a_tracking_address_that_is_none_is_said(project):
 def mnist_files(tmp_path_factory):
     """Good files in MNIST's layout."""
     folder = tmp_path_factory.mktemp("mnist")
-    spec = {"dataset": "mnist", "settings": {"source": "twin", "twin": {"train": 60, "test": 30}}}
+    spec = {"dataset": "mnist", "settings": {"source": "stand-in", "stand_in": {"train": 60, "test": 30}}}
     command = [sys.executable, "-m", "equiset.stages.fetch", "--spec", json.dumps(spec)]
     command += ["--cache", str(folder), "--output", str(folder / "manifest.json")]
     subprocess.run(command, check=True, capture_output=True)

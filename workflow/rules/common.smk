@@ -91,11 +91,11 @@ def data_code(stage):
     def code(wildcards):
         dataset = wildcards.dataset
         source = config_at(wildcards.scale).dataset(dataset).source
-        makes_twin = stage == "fetch" and source == "twin"
+        makes_stand_in = stage == "fetch" and source == "stand-in"
         return fingerprint(
             f"equiset.stages.{stage}",
             DATASETS[dataset],
-            without=None if makes_twin else "equiset.twins",
+            without=None if makes_stand_in else "equiset.stand_ins",
         )
 
     return code

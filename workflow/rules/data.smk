@@ -1,4 +1,4 @@
-"""From a source (download, local folder or twin) to arrays that training reads."""
+"""From a source (download, local folder or stand-in) to arrays that training reads."""
 
 
 rule fetch:

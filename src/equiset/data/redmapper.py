@@ -30,7 +30,7 @@ CLUSTERS, MEMBERS = 26_111, 1_703_685  # of version 6.3
 _PATTERNS = {"catalogue": "*catalog*.fit*", "members": "*members*.fit*"}
 
 
-class TwinSize(Settings):
+class StandInSize(Settings):
     """How much of the stand-in to make."""
 
     clusters: int = Field(CLUSTERS, ge=20)
@@ -53,11 +53,11 @@ class RedmapperSettings(SourceSettings):
         ["https://risa.stanford.edu/redmapper/v6.3/", "http://risa.stanford.edu/redmapper/v6.3/"]
     )
     """Addresses that hold the two files, tried in this order."""
-    twin: TwinSize = TwinSize()
+    stand_in: StandInSize = StandInSize()
     """Size and seed of the stand-in."""
 
     def space(self) -> Space:
-        clusters = self.twin.clusters if self.source == "twin" else CLUSTERS
+        clusters = self.stand_in.clusters if self.source == "stand-in" else CLUSTERS
         return Space(0 if self.source == "folder" else 6_000 * clusters, 12_000 * clusters)
 
 
@@ -81,9 +81,9 @@ def fetch(settings: RedmapperSettings, cache: Path) -> dict[str, Any]:
                 kind, description = "stand-in", "stand-in for redMaPPer: a simulated catalogue"
             log.warning("%s: %s; results on them are not the paper's", settings.folder, difference)
     else:
-        paths = _make_twin(settings.twin, cache)
-        origins = dict.fromkeys(paths, "twin")
-        clusters = f"{settings.twin.clusters:,} clusters"
+        paths = _make_stand_in(settings.stand_in, cache)
+        origins = dict.fromkeys(paths, "stand-in")
+        clusters = f"{settings.stand_in.clusters:,} clusters"
         kind, description = "stand-in", f"stand-in for redMaPPer: a simulated catalogue of {clusters}"
     files = {
         role: {"path": str(path), "bytes": path.stat().st_size, "sha256": digest(path), "origin": origins[role]}
@@ -158,7 +158,7 @@ def _download(settings: RedmapperSettings, folder: Path) -> dict[str, Path]:
                 attempts=settings.attempts,
             )
         except EquisetError as error:
-            command = "snakemake --cores all --config 'datasets={redmapper: {source: twin}}'"
+            command = "snakemake --cores all --config 'datasets={redmapper: {source: stand-in}}'"
             raise EquisetError(f"{error}. To run on a simulated catalogue: {command}") from None
     if known.keys() != FILES.keys():
         try:
@@ -215,14 +215,14 @@ def _is_stand_in(catalogue: Path) -> bool:
         return "stand-in" in str(table.header.get("ORIGIN"))
 
 
-def _make_twin(size: TwinSize, cache: Path) -> dict[str, Path]:
-    from equiset.twins import redmapper as twin
+def _make_stand_in(size: StandInSize, cache: Path) -> dict[str, Path]:
+    from equiset.stand_ins import redmapper as stand_in
 
-    folder = cache / f"redmapper-twin-{size.clusters}-{size.seed}"
+    folder = cache / f"redmapper-stand-in-{size.clusters}-{size.seed}"
     folder.mkdir(parents=True, exist_ok=True)
     paths = {role: folder / name for role, name in FILES.items()}
     log.info("simulating a catalogue of %d clusters", size.clusters)
-    twin.write(paths["catalogue"], paths["members"], size.clusters, size.seed)
+    stand_in.write(paths["catalogue"], paths["members"], size.clusters, size.seed)
     return paths
 
 

@@ -46,7 +46,7 @@ class SourceSettings(Settings):
     """What a user's folder holds, for messages."""
     bringing: ClassVar[frozenset[str]] = frozenset({"mirrors", "image_mirrors", "timeout_s", "attempts"})
     """The fields that say how files are brought here, and not which: what is done is not repeated when they change."""
-    choosing: ClassVar[frozenset[str]] = frozenset({"source", "folder", "twin"})
+    choosing: ClassVar[frozenset[str]] = frozenset({"source", "folder", "stand_in"})
     """The fields that say which raw files to take. `prepare` knows these by the manifest."""
     preparing: ClassVar[frozenset[str]] = frozenset()
     """The fields that `fetch` does not look at."""
@@ -55,8 +55,8 @@ class SourceSettings(Settings):
     depth: ClassVar[int]
     """How many levels of a user's folder may hold them."""
 
-    source: Literal["download", "folder", "twin"] = "download"
-    """`download`: the mirrors; `folder`: files that you have; `twin`: a stand-in, made without any network."""
+    source: Literal["download", "folder", "stand-in"] = "download"
+    """`download`: the mirrors; `folder`: your own files; `stand-in`: generated, without any network."""
     folder: str | None = None
     """With `source: folder`, where your files are."""
     timeout_s: float = Field(30.0, gt=0)

@@ -17,8 +17,8 @@ import numpy as np
 
 from equiset.data.celeba_annotations import Annotations, write_annotations
 from equiset.files import atomic_path
-from equiset.twins.celeba_attributes import NAMES, draw_attributes
-from equiset.twins.celeba_faces import Person, draw_face
+from equiset.stand_ins.celeba_attributes import NAMES, draw_attributes
+from equiset.stand_ins.celeba_faces import Person, draw_face
 
 _PICTURES_PER_PERSON = 20  # about as in CelebA, where most have 1 to 30
 _BLOCK = 100

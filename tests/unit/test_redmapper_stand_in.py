@@ -6,12 +6,12 @@ from astropy.io import fits
 
 from equiset.data.catalogue import MEMBER_COLUMNS
 from equiset.data.redmapper import FILES, RedmapperSettings, fetch
-from equiset.twins.redmapper import _degrees_per_mpc, draw_clusters, write
+from equiset.stand_ins.redmapper import _degrees_per_mpc, draw_clusters, write
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("twin")
+    folder = tmp_path_factory.mktemp("stand_in")
     write(folder / FILES["catalogue"], folder / FILES["members"], 1200, seed=0)
     return folder, fits.getdata(folder / FILES["catalogue"]), fits.getdata(folder / FILES["members"])
 
@@ -107,13 +107,13 @@ def test_galaxies_are_shared_by_neighbours(tables):
 
 
 def test_same_seed_same_bytes_and_never_taken_for_real(tmp_path):
-    settings = RedmapperSettings(source="twin", twin={"clusters": 30, "seed": 3})
+    settings = RedmapperSettings(source="stand-in", stand_in={"clusters": 30, "seed": 3})
     manifests = [fetch(settings, tmp_path / name) for name in ("one", "two")]
     sums = [{role: entry["sha256"] for role, entry in manifest["files"].items()} for manifest in manifests]
     assert sums[0] == sums[1]
     assert (manifests[0]["kind"], manifests[0]["share"]) == ("stand-in", 0.0)
     assert "simulated" in manifests[0]["description"]
-    again = RedmapperSettings(source="folder", folder=str(tmp_path / "one" / "redmapper-twin-30-3"))
+    again = RedmapperSettings(source="folder", folder=str(tmp_path / "one" / "redmapper-stand-in-30-3"))
     assert fetch(again, tmp_path)["kind"] == "stand-in"
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equiset.twins.fits import write_table
+from equiset.stand_ins.fits import write_table
 
 BANDS = "UGRIZ"
 _CLUSTERS_PER_BLOCK = 1000

@@ -15,8 +15,8 @@ import numpy as np
 
 from equiset.data.modelnet40 import STAND_IN
 from equiset.files import atomic_path
-from equiset.twins import modelnet40_families
-from equiset.twins.arithmetic import compiled
+from equiset.stand_ins import modelnet40_families
+from equiset.stand_ins.arithmetic import compiled
 
 DESCRIPTION = "stand-in for ModelNet40: meshes of 40 parametric families with its class names"
 

@@ -8,9 +8,9 @@ from PIL import Image
 
 from equiset.data.celeba import FILES
 from equiset.files import digest
-from equiset.twins import celeba as twin
-from equiset.twins.celeba_attributes import NAMES, RATES, draw_attributes
-from equiset.twins.celeba_faces import Person, draw_face
+from equiset.stand_ins import celeba as stand_in
+from equiset.stand_ins.celeba_attributes import NAMES, RATES, draw_attributes
+from equiset.stand_ins.celeba_faces import Person, draw_face
 
 
 def small(image: Image.Image) -> np.ndarray:
@@ -46,7 +46,7 @@ def test_rates_and_correlations_are_celebas():
 
 
 def test_people_last_and_stay_in_one_part():
-    annotations = twin.annotate((300, 100, 100), seed=3)
+    annotations = stand_in.annotate((300, 100, 100), seed=3)
     male = annotations.attributes[:, NAMES.index("Male")]
     for person in np.unique(annotations.identity):
         own = annotations.identity == person
@@ -56,18 +56,18 @@ def test_people_last_and_stay_in_one_part():
 
 
 def test_pictures_of_one_person_differ_and_are_the_same_on_every_run():
-    attributes = twin.annotate((20,), seed=0).attributes[0]
-    first, again, other = (twin.draw_picture(attributes, 5, number, 0) for number in (1, 1, 2))
+    attributes = stand_in.annotate((20,), seed=0).attributes[0]
+    first, again, other = (stand_in.draw_picture(attributes, 5, number, 0) for number in (1, 1, 2))
     assert first == again
     assert first != other
     assert Image.open(io.BytesIO(first)).size == (178, 218)
 
 
 def test_any_number_of_processes_writes_the_same_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(twin, "_BLOCK", 10)
-    annotations = twin.annotate((24,), seed=1)
-    twin.write_images(annotations, tmp_path / "one.zip", seed=1, processes=1)
-    monkeypatch.setattr(twin, "min", lambda *_: 2, raising=False)
-    twin.write_images(annotations, tmp_path / "two.zip", seed=1, processes=2)
+    monkeypatch.setattr(stand_in, "_BLOCK", 10)
+    annotations = stand_in.annotate((24,), seed=1)
+    stand_in.write_images(annotations, tmp_path / "one.zip", seed=1, processes=1)
+    monkeypatch.setattr(stand_in, "min", lambda *_: 2, raising=False)
+    stand_in.write_images(annotations, tmp_path / "two.zip", seed=1, processes=2)
     assert digest(tmp_path / "one.zip") == digest(tmp_path / "two.zip")
     assert set(FILES) == {"images", "attributes", "identities", "partition"}
