@@ -87,8 +87,8 @@ ALLOWED = {
 }
 """The rest (config, space, ...) stands at the top, as the stages do, and may import anything below."""
 WITHOUT_TORCH = ("data", "stand_ins", "results", "experiments.*.settings", "experiments.*.sets",
-                 "experiments.*.measures", "experiments.*.results", "experiments.*.about", "laws.settings", "laws.measures", "config",
-                 "training_settings", "tracking")  # fmt: skip
+                 "experiments.*.measures", "experiments.*.results", "experiments.*.about", "laws.settings",
+                 "laws.measures", "config", "training_settings", "tracking")  # fmt: skip
 FOREIGN = {
     "nn": {"torch"},
     "sets": {"torch"},
