@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from equiset.errors import EquisetError
-from equiset.given import number, sets_for
+from equiset.given import sets_for
 from equiset.parquet import read_parquet
 from equiset.process import run_stage
 from equiset.results.runs import Run
@@ -21,17 +21,15 @@ ROUNDING = 1e-4
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, epilog="Other options: those of the stage `evaluate`.")
     parser.add_argument("--run", required=True, type=Path, help="folder of a published run")
-    parser.add_argument("--store", required=True, type=Path, help="folder that the stage `prepare` wrote")
     parser.add_argument("--sets", required=True, type=Path, help="folder that the stage `make_sets` wrote")
     parser.add_argument("--output", required=True, type=Path, help="Parquet file for the predictions")
-    parser.add_argument("--threads", type=number, default=1, help="CPU threads")
-    arguments = parser.parse_args(argv)
+    arguments, _ = parser.parse_known_args(argv)
     info = Run(arguments.run).info
     if sets_for(info["spec"]["experiment"], arguments.sets)["digest"] != info["sets"]["digest"]:
         raise EquisetError(f"{arguments.sets} are not the sets of {arguments.run}, which had {info['sets']['data']}")
-    evaluate.main([text for name, value in vars(arguments).items() for text in (f"--{name}", str(value))])
+    evaluate.main(argv)
     published, again = (read_parquet(path) for path in (arguments.run / "predictions.parquet", arguments.output))
     log.info("%s: %s", arguments.run, compare(published, again))
 
