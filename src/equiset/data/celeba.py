@@ -20,7 +20,7 @@ from equiset.data.manifest import checked, make_manifest, of_the_paper, own_fold
 from equiset.data.manifest import identify as identify_file
 from equiset.data.source import Address, SourceSettings, Space, StandIn
 from equiset.errors import EquisetError
-from equiset.files import atomic_path, digest, digest_json, write_json
+from equiset.files import digest, digest_json, write_json
 
 log = logging.getLogger(__name__)
 
@@ -196,11 +196,8 @@ def _write_absent(annotated: np.ndarray, usable: np.ndarray, path: Path) -> None
     begins = np.flatnonzero(np.diff(rows, prepend=-2) > 1)
     ends = np.append(begins[1:], len(rows)) - 1
     pairs = zip(annotated[rows[begins]], annotated[rows[ends]], strict=True) if len(rows) else ()
-    with atomic_path(path) as partial:
-        partial.write_text(
-            "".join(f"{first}\n" if first == last else f"{first} to {last}\n" for first, last in pairs),
-            encoding="utf-8",
-        )
+    lines = [f"{first}\n" if first == last else f"{first} to {last}\n" for first, last in pairs]
+    path.write_text("".join(lines), encoding="utf-8")
 
 
 def _download(settings: CelebaSettings, folder: Path) -> dict[str, Path]:
