@@ -91,7 +91,8 @@ def checked(
     """Return what the manifest says of the data, and the paths of files that are still what it says they are."""
     with read_manifest(manifest, name) as about:
         entries = {role: manifest["files"][role] for role in roles}
-        contents = {Path(entry["path"]): {key: entry[key] for key in ("bytes", "sha256")} for entry in entries.values()}
-    for path, content in contents.items():
-        check_raw(path, lambda path, content=content: identify(path) == content)
-    return about, dict(zip(entries, contents, strict=True))
+        paths = {role: Path(entry["path"]) for role, entry in entries.items()}
+        contents = {role: {key: entry[key] for key in ("bytes", "sha256")} for role, entry in entries.items()}
+    for role, path in paths.items():
+        check_raw(path, lambda path, content=contents[role]: identify(path) == content)
+    return about, paths
