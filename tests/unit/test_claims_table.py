@@ -25,6 +25,7 @@ COLUMNS = [
     "data_share",
     "scale",
     "seeds",
+    "epochs",
     "runs",
 ]
 
