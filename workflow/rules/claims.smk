@@ -61,9 +61,7 @@ rule judge_claims:
             "results/{{scale}}/{part}/measures.parquet", part=[*EXPERIMENTS, "laws"]
         ),
     output:
-        claims=multiext(
-            "results/{scale}/claims/claims", ".csv", ".md", ".tex", ".png"
-        ),
+        claims=multiext("results/{scale}/claims/claims", ".csv", ".md", ".tex", ".png"),
         conditions="results/{scale}/claims/conditions.csv",
     log:
         "results/{scale}/logs/judge_claims.log",

@@ -16,7 +16,7 @@ LOOKS = dict(zip(RESTS_ON.values(), zip((GREEN, BLUE, PINK, ORANGE, VERMILION), 
 SIGNS = {"reproduced": "✓", "not reproduced": "✗", "not tested": ""}
 LEFT, WIDTH, PAPER, OURS, WHOLE = 1.75, 1.9, 3.75, 4.6, 5.6
 """Where a row's parts begin, in inches: the plot, its width, the paper's value, ours, the end."""
-ROW, HEAD, FOOT = 0.18, 0.52, 0.42
+ROW, HEAD, FOOT = 0.175, 0.5, 0.4
 SHADE = "0.82"
 
 Row = tuple[Judgement, Ruling]
@@ -52,9 +52,10 @@ def _draw_key(canvas: Canvas, rows: list[Row]) -> None:
 
 
 def _deciding(judgement: Judgement) -> list[Ruling]:
-    """Return the rulings on the paper's values; if it states none, on its bounds."""
+    """Return the rulings on the paper's values; if it states none, on its bounds; if none was measured, one of them."""
     rulings = [one for one in judgement.rulings if one.verdict != "shown" and not one.condition.control]
-    return [one for one in rulings if isinstance(one.condition.expect, PaperValue)] or rulings
+    rulings = [one for one in rulings if isinstance(one.condition.expect, PaperValue)] or rulings
+    return [one for one in rulings if _ours((judgement, one)) != "—"] or rulings[:1]
 
 
 def _is_share(row: Row) -> bool:
@@ -64,7 +65,8 @@ def _is_share(row: Row) -> bool:
 
 def _label(row: Row) -> str:
     name = row[0].claim.statement.partition(":")[0]
-    return f"{row[0].claim.id} {name}" + f", {row[1].condition.label}" * (len(_deciding(row[0])) > 1)
+    several = _ours(row) != "—" and not isinstance(row[1].condition.expect, PaperValue)
+    return f"{row[0].claim.id} {name}" + f", {row[1].condition.label}" * several
 
 
 def _paper(row: Row) -> str:

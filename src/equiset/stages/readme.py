@@ -43,17 +43,18 @@ def published(reference: Path) -> str:
     """Return what was found: in two sentences, as a picture, the judged claims, the main table and figure."""
     claims = pd.read_csv(reference / "claims" / "claims.csv", keep_default_na=False)
     left = claims.loc[claims["verdict"] == OPEN, "claim"]
+    verdicts = _markdown(_verdicts(claims[claims["verdict"] != OPEN]))
+    changed = "†: judged by a rule that was changed after a look at results. " * ("†" in verdicts)
     parts = [
         headline(claims),
-        _image(reference / "claims" / "claims.png", 620),
-        _markdown(_verdicts(claims[claims["verdict"] != OPEN])),
-        f"Not tested: {', '.join(left) or 'none'}. "
-        f"†: judged by a rule that was changed after a look at results. [All claims]({reference}/claims/claims.md).",
+        _image(reference / "claims" / "claims.png", "The paper's numbers beside ours"),
+        verdicts,
+        f"{changed}Not tested: {', '.join(left) or 'none'}. [All claims]({reference}/claims/claims.md).",
     ]
     if (table1 := reference / "point_clouds" / "tables" / "table1.csv").exists():
         parts += ["**Table 1, accuracy on ModelNet40 (%)**", _markdown(_table1(pd.read_csv(table1)))]
     if (figure1 := reference / "mnist_sums" / "figures" / "figure1.png").exists():
-        parts += ["**Figure 1, sums of MNIST digits**", _image(figure1, 620)]
+        parts += ["**Figure 1, sums of MNIST digits**", _image(figure1, "Accuracy by epoch of the four models")]
     return "\n\n".join(parts)
 
 
@@ -94,10 +95,11 @@ def _markdown(table: pd.DataFrame) -> str:
     return "\n".join("|" + "|".join(str(cell).replace("|", r"\|") for cell in row) + "|" for row in rows)
 
 
-def _image(path: Path, width: int) -> str:
+def _image(path: Path, title: str) -> str:
+    """Return a picture at a width that leaves it readable beside text, with what is to be seen on it."""
     with Image.open(path) as picture:
-        seen = picture.info.get("Description", "").replace('"', "")
-    return f'<img src="{path.as_posix()}" width="{width}" alt="{seen}">'
+        seen = picture.info.get("Description", title).replace('"', "")
+    return f'<img src="{path.as_posix()}" width="620" alt="{seen}">'
 
 
 if __name__ == "__main__":

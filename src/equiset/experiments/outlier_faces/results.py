@@ -147,7 +147,7 @@ def _rows(material: Material, start: int, count: int) -> Figure:
     pitch = face + bar + 0.24
     width, height, text = members * (face + gap), len(shown) * pitch, 3.2
     scale = 7.0 / (width + text)  # inches for each unit
-    foot = 0.45
+    foot = 0.6
     canvas = Canvas(figsize=(7.0, height * scale + foot))
     axis = canvas.add_axes((0.005, foot / (height * scale + foot), 0.99, height * scale / (height * scale + foot)))
     axis.set(xlim=(-0.1, width + text), ylim=(height, -0.05), aspect="equal")
@@ -183,8 +183,8 @@ def _rows(material: Material, start: int, count: int) -> Figure:
     found = int(answers.right[list(shown)].sum())
     everywhere = material.measures(name, "test_accuracy").shown
     said = f"Found here: {found} of {len(shown)} outliers. In all test sets: {everywhere} %."
-    key = "Red frame: the outlier. Blue bars: its probability by the network; triangle: the network's choice."
-    canvas.text(0.01, 0.26 / canvas.get_figheight(), f"{key} {said}", fontsize=7)
+    key = "Red frame: the outlier. Blue bar: how probable the network finds it; triangle: the network's choice."
+    canvas.text(0.01, 0.26 / canvas.get_figheight(), f"{key}\n{said}", fontsize=7, linespacing=1.4)
     name_data(canvas, {name: [run]})
     return Figure(canvas, f"{len(shown)} rows of {members} faces. {key} {said}")
 
@@ -193,7 +193,8 @@ def _look(group: list[Run]) -> dict[str, str]:
     """Return how a network is drawn: changes of a model have its colour, and lines of their own."""
     settings = group[0].settings
     line = ":" if settings["output"] == "sigmoid" else "-" if settings["simultaneous_dropout"] else "--"
-    return {"color": MODELS[settings["model"]], "linestyle": line, "marker": MARKERS[settings["model"]]}
+    marker = "X" if settings["output"] == "sigmoid" else MARKERS[settings["model"]]
+    return {"color": MODELS[settings["model"]], "linestyle": line, "marker": marker}
 
 
 def curves(material: Material) -> Figure:
@@ -237,6 +238,7 @@ def calibration(material: Material) -> Figure:
         right.plot(middles, [number.answers for number in shares], label=label, markersize=3, **look)
     left.set(xlabel="probability of being an outlier", ylabel="share that is one", xlim=(0, 1), ylim=(0, 1))
     right.set(xlabel="probability of being an outlier", ylabel="members in the bin", yscale="log", xlim=(0, 1))
+    right.set_ylim(bottom=0.8)
     handles, labels = right.get_legend_handles_labels()
     canvas.legend(handles, labels, loc="outside upper center", ncols=2, fontsize=7)
     name_data(canvas, material.runs)
