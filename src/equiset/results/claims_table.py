@@ -67,7 +67,7 @@ def headline(table: pd.DataFrame) -> str:
     reproduced = ((some["verdict"] == "reproduced") & (some["rests_on"] == whole)).sum()
     found = _counts(some[(some["verdict"] != "reproduced") | (some["rests_on"] != whole)])
     first = [f"{reproduced} of {len(some)} numeric claims reproduced", *found]
-    said = f"On {whole}: {', '.join(first)}."
+    said = f"On {whole}: {', '.join(one.removesuffix(f' on {whole}') for one in first)}."
     return f"{said} Of the {len(other)} others: {', '.join(_counts(other))}." if len(other) else said
 
 

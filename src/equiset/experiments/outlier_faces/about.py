@@ -5,7 +5,7 @@ CLAIMS = "F"
 QUESTION = "All faces but one share two attributes, which nobody names. Which one is it?"
 READING = (
     "Guessing finds the outlier in one of N sets. The baseline pools over the set before it answers, so it cannot know "
-    "where the outlier stands, and should do no better than a guess. No person is both in a training and in a test set.",
+    "where the outlier stands, and should do no better than a guess. No person is in both training and test sets.",
     "With sigmoids, a set may have any number of outliers, and an answer is right only if it is right about every "
     "member; that row is not comparable with the others.",
 )

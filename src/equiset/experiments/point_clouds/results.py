@@ -273,8 +273,9 @@ def robustness(material: Material) -> Figure:
     if not drawn:
         raise NothingToShowError("the figure `robustness` needs the analysis of that name")
     axes[0].set_xscale("log")
-    axes[0].xaxis.set_major_formatter("{x:g}")
-    axes[0].xaxis.set_minor_formatter("")
+    tried = sorted({one.at for name in drawn for one in material.measures.parts(name, "changed_accuracy", "particles")})
+    axes[0].set_xticks(tried, [f"{count:g}" for count in tried], fontsize=6, rotation=45)
+    axes[0].minorticks_off()
     axes[1].set_xticks(range(0, 181, 45))
     axes[2].set_xscale("log", base=2)
     axes[2].set_xticks([0.5, 1, 2], ["1/2", "1", "2"])
