@@ -128,8 +128,9 @@ def _has_words(column: pd.Series) -> bool:
 def _latex_column(column: pd.Series, first: bool) -> str:
     """Return the kind of a column: a long text or heading is broken into lines."""
     words = first or _has_words(column)
-    long = max(len(str(column.name)), *(len(str(cell)) for cell in column) if words else (0,)) > 14
-    side = "right" if words else "left"
+    longest = max((len(str(cell)) for cell in column), default=0)
+    long = len(str(column.name)) > 14 or longest > (14 if words else 18)
+    side = "right" if words or longest > 18 else "left"
     return rf">{{\ragged{side}\arraybackslash}}X" if first or long else "l" if words else "r"
 
 
@@ -149,7 +150,7 @@ def _typeset(text: object) -> str:
 _LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", ">": "$>$", "<": "$<$", "~": r"\textasciitilde{}", "–": "--"}
 _LATEX |= {"≈": r"$\approx$", "—": "---", "×": r"$\times$", "^": r"\textasciicircum{}", "−": "$-$", "|": r"\textbar{}"}
 _LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
-_LATEX |= {"λ": r"$\lambda$", "γ": r"$\gamma$", "†": r"\dag{}", "°": r"$^\circ$"}
+_LATEX |= {"λ": r"$\lambda$", "γ": r"$\gamma$", "†": r"$\dagger$", "°": r"$^\circ$"}
 
 
 def _escape(text: object) -> str:

@@ -41,7 +41,7 @@ def _cells(material: Material, name: str) -> list[Cell]:
     train, sets = material.measures(name, "train_accuracy"), group[0].info["sets"]
     return [
         ("test_accuracy", "Accuracy (%)|Acc. (%)", found),
-        ("", "95 % interval", found.interval),
+        ("", "95 % interval|", found.interval),
         ("sd_over_draws", "Over draws (±)|", found.draw_sd, found.write(found.draw_sd)),
         ("sd_over_seeds", "Over seeds (±)|", found.seed_sd, found.write(found.seed_sd)),
         *([("test_accuracy_without_twins", "Without twins (%)|", without_twins)] if without_twins else []),
@@ -234,8 +234,8 @@ def figure3(material: Material) -> Figure:
     bar.set(yticks=[], xticks=(-1, 0, 1), xticklabels=("bottom", "0", "top"))
     bar.tick_params(labelsize=6, length=2, pad=1)
     bar.grid(visible=False)
-    text = "height z in the box, whose edges go from −x to +x, x being the number under it\n(normalised coordinates, "
-    text += "as the network sees them); each cloud from two sides, its outermost 2 % not drawn"
+    text = "Colour: height z. A box spans the number under it in x, y and z, in coordinates as the network\n"
+    text += "normalises them. Each cloud is seen from two sides, without its outermost 2 %."
     canvas.text(0.3, 0.38 / height, text, fontsize=6, va="center")
     _name_data_at_foot(canvas, material)
     return Figure(canvas, f"Clouds of particles in boxes. {'; '.join(said)}.")

@@ -41,7 +41,7 @@ def scatter(material: Material) -> Table:
             [
                 ("variant", "Estimate", name, _title(name, runs).removesuffix(", table columns")),
                 ("scatter", "Scatter", scatter),
-                ("scatter_sd_over_seeds", "95 % interval", scatter.seed_sd, scatter.interval),
+                ("scatter_sd_over_seeds", "95 % interval|", scatter.seed_sd, scatter.interval),
                 ("paper", "Paper", material.says(CATALOGUE_CLAIM) if prefix else material.paper(name)),
                 ("bias", "Bias", bias, scatter.write(bias.value, sign=True)),
                 ("nmad", "NMAD", found["nmad"], scatter.write(found["nmad"].value)),
