@@ -1,4 +1,4 @@
-"""One style for all figures: small serifless type, colour-blind safe, readable in print."""
+"""One style for all figures: small sans-serif type, safe for the colour-blind, readable in print."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,18 +8,12 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.axes import Axes
 
-# Made directly and not with pyplot, which keeps every figure that it ever made, and looks for a screen.
+# Not pyplot: it keeps every figure alive and looks for a display.
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from equiset.errors import EquisetError
 from equiset.files import atomic_path
-
-# Here too, for whoever draws.
-from equiset.results.palette import BLACK as BLACK
-from equiset.results.palette import BLUE as BLUE
-from equiset.results.palette import GREEN as GREEN
-from equiset.results.palette import ORANGE as ORANGE
 from equiset.results.runs import Run, what_was_measured
 
 mpl.rcParams.update(
@@ -50,7 +44,7 @@ class Figure:
 
     canvas: Canvas
     seen: str = ""
-    """What is to be seen, for whoever does not see it; the file has it, and the report reads it there."""
+    """What the figure shows, in words; kept in the file, and used by the report as alternative text."""
 
     def write(self, path: Path) -> None:
         kind = path.suffix.removeprefix(".")
@@ -64,7 +58,7 @@ class Figure:
 
 
 def name_data(canvas: Canvas, runs: dict[str, list[Run]], bands: str = "") -> None:
-    """Say at the foot of a figure what it was measured on, and what its bands are if it has any."""
+    """Say at the foot of a figure what it was measured on, and what its bands mean if it has any."""
     text = f"Measured on {what_was_measured(runs)}{f' {bands}' if bands else ''}"
     canvas.supxlabel(text, fontsize=6, color="0.35", x=0.01, ha="left")
 

@@ -1,4 +1,4 @@
-"""What MLflow's pages say in words: on which data a run was made, what identifies them, and how to repeat it."""
+"""The texts of MLflow's pages: which data a run used, what identifies them, and how to repeat it."""
 
 import shlex
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from equiset.files import canonical_json
 from equiset.results.runs import DATA, WARNINGS
 
-_ROOM = 4900  # characters; MLflow keeps 5000 of what is said of an experiment
+_ROOM = 4900  # characters; MLflow keeps 5000 of an experiment's description
 
 
 def run_note(folder: Path, info: dict[str, Any]) -> str:

@@ -131,7 +131,7 @@ def inline(path: Path) -> dict[str, str]:
 
 
 def describe_data(runs: list[Run]) -> list[dict[str, str]]:
-    """Say on which data runs were made; one entry, unless an experiment mixes them."""
+    """Say which data the runs used; one entry, unless an experiment mixes them."""
     found = {(run.info["sets"]["kind"], run.info["sets"]["data"]) for run in runs}
     return [_data_box(kind, description) for kind, description in sorted(found)]
 
@@ -192,7 +192,7 @@ def describe_dataset(manifest: Path) -> dict[str, Any]:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Return a duration for people to read."""
     value, unit = next(
         ((seconds / length, unit) for unit, length in (("s", 1), ("min", 60)) if seconds < 99.5 * length),
         (seconds / 3600, "h"),
@@ -201,7 +201,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Return a number of bytes as people say it."""
+    """Return a number of bytes for people to read."""
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""What there is to say of one run when all is measured: its numbers, the paper's, verdicts, costs, a figure."""
+"""A summary of one run once everything is measured: its numbers, the paper's, verdicts, costs and a figure."""
 
 import csv
 import json

@@ -159,7 +159,7 @@ def _escape(text: object) -> str:
 
 
 def about(group: list[Run]) -> list[Cell]:
-    """Return what every table says of the runs behind a row."""
+    """Return what every table says about the runs behind a row."""
     info = group[0].info
     return [
         ("parameters", "Parameters|", info["parameters"], f"{info['parameters']:,}"),

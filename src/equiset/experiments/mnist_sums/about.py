@@ -7,7 +7,7 @@ READING = (
     "Models I and II see the images in a fixed order, side by side or as channels; III and IV see them as a set. "
     "Compare validation with training: where training is far ahead, a network has memorised its training sets. "
     "Compare both with the guess, which looks at no image.",
-    "No image is both in a training and in a validation set, unless the table says so of a variant. As in the paper, "
+    "No image is in both a training and a validation set, unless the table says so for a variant. As in the paper, "
     "the best epoch is chosen on the sets that it is reported on, so it is optimistic; the last epoch is not.",
 )
 CAPTIONS = {

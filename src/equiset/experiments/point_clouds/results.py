@@ -59,8 +59,8 @@ def _notes(material: Material, more: str) -> tuple[str, str]:
     twins = sets["twins"]
     return (
         f"Accuracy: last epoch, all {sets['meshes']['test']} test meshes. ±: the standard deviation over draws of test "
-        "particles, as in the paper, and over seeds, with fewer than three over the last epochs of training; each by "
-        f"itself in the next columns. Twins: {twins['test_meshes']} test meshes have exactly the triangles of a "
+        "particles, as in the paper, and over seeds, with fewer than three over the last epochs of training; the CSV "
+        f"file has each by itself. Twins: {twins['test_meshes']} test meshes have exactly the triangles of a "
         f"training mesh ({twins['across_split']} groups; {twins['across_classes']} are in two classes). Training: the "
         f"running value of the last epoch, with dropout. {more} Meshes left out because they cannot be used: "
         f"{sets['skipped']}.",
