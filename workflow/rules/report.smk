@@ -7,6 +7,7 @@ rule write_report:
         page=local("workflow/report/report.html.j2"),
         style=local("workflow/report/report.css"),
         claims="results/{scale}/claims/claims.csv",
+        figure="results/{scale}/claims/claims.png",
         runs=lambda wildcards: [
             f"{folder}/run.json"
             for folder in of_all_experiments(run_folders, wildcards)
