@@ -5,14 +5,10 @@ gives it back with the last process that holds it: the run itself and each of it
 all locks of Snakemake in the folder are left over. Where the file system has no such locks, nothing changes.
 """
 
+import fcntl
 import logging
 from pathlib import Path
 from typing import BinaryIO
-
-try:
-    import fcntl
-except ImportError:  # Windows has none
-    fcntl = None
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +45,6 @@ def begin_job(folder: Path = Path()) -> None:
 
 def _open(folder: Path, create: bool) -> BinaryIO | None:
     path = folder / _STATE / "occupied"
-    if fcntl is None:
-        return None
     try:
         if create:
             path.parent.mkdir(exist_ok=True)

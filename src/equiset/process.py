@@ -54,21 +54,16 @@ def run_stage(main: Callable[[list[str] | None], None]) -> None:
     level = os.environ.get("EQUISET_LOG", "INFO").upper()
     if level not in logging.getLevelNamesMapping():
         sys.exit(f"EQUISET_LOG is {level}, not one of {', '.join(logging.getLevelNamesMapping())}")
-    logging.basicConfig(
-        level=level,
-        format="%(asctime)s %(levelname)s %(message)s",
-        datefmt="%H:%M:%S",
-    )
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S")
     begin_job()
     try:
         main(None)
-    except DamagedError as error:
-        logging.error("%s. %s", error, _put_aside(error.path))
-        sys.exit(1)
-    except EquisetError as error:
-        logging.error("%s", error)
-        sys.exit(1)
-    except OSError as error:  # a file that is not there, or not to be read or written
-        logging.error("%s: %s", error.filename or "a file", error.strerror or error)
+    except (EquisetError, OSError) as error:
+        said = str(error)
+        if isinstance(error, DamagedError):
+            said += f". {_put_aside(error.path)}"
+        elif isinstance(error, OSError):  # a file that is not there, or not to be read or written
+            said = f"{error.filename or 'a file'}: {error.strerror or error}"
+        logging.error("%s", said)
         sys.exit(1)
     logging.info("started in %.2f s, done after %.2f s of processor time", started, time.process_time())

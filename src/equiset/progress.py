@@ -4,6 +4,7 @@ Nobody has to listen, and the training never waits for one who does. While it ru
 the kernel takes back however it ends: a file without a last word and without a lock is that of a killed training.
 """
 
+import fcntl
 import json
 import logging
 import os
@@ -14,11 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
-
-try:
-    import fcntl
-except ImportError:  # Windows has none
-    fcntl = None
 
 log = logging.getLogger(__name__)
 
@@ -77,8 +73,7 @@ def _own(path: Path) -> TextIO:
     file = path.open("a", encoding="utf-8")
     for wait in (0.05, 0.1, 0.2, None):  # a reader holds the lock for a moment, another training for long
         try:
-            if fcntl:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
             if wait is None:
@@ -125,9 +120,8 @@ def read(path: Path, over: bool) -> Told | None:
 
 def _held(file: TextIO) -> bool:
     try:
-        if fcntl:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            fcntl.flock(file, fcntl.LOCK_UN)
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_UN)
     except BlockingIOError:
         return True
     except OSError:
