@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= demo
 PORT ?= 5000
+RUN ?= point_clouds/set-100/seed0
 
-.PHONY: help install install-cluster results bench gpu-check reference publish judge test test-faults test-cluster fuzz audit \
-	lint format ui track lock schema clean
+.PHONY: help install install-cluster results bench gpu-check reference publish judge verify test test-faults test-cluster \
+	fuzz audit lint format ui track lock schema clean
 
 help:  ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -82,6 +83,10 @@ publish: install  ## Publish what has ended of the runs of workflow/reference.ya
 
 judge: install  ## Judge the paper's claims by the published runs, from their own files, without training
 	$(BIN)/snakemake --cores all -- judge
+
+verify: install  ## Evaluate a published network again (RUN=experiment/variant/seed), from its weights and the real data
+	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- results/paper/verified/$(RUN).parquet
+	@grep published results/paper/logs/verify/$(RUN).log
 
 track: install  ## Send the runs to MLflow again, for instance after its server was away
 	$(BIN)/snakemake --cores all --config scale=$(SCALE) --forcerun track

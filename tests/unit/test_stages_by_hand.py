@@ -35,6 +35,7 @@ WHOLE = {
     "show": "mnist_sums accuracy --runs absent --store absent --measures absent --claims absent --output out",
     "track": "mnist_sums --scale demo --uri http://[",
     "train": "--spec RUN --store absent --sets absent --checkpoints c --output out",
+    "verify": "--run absent --store absent --sets absent --output out",
 }
 
 

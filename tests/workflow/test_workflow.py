@@ -11,6 +11,7 @@ import time
 import zipfile
 import zlib
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -20,6 +21,7 @@ from equiset.config import resolve, run_spec
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json, digest, digest_json, read_json
 from equiset.results.measures import Measures
+from equiset.stages import readme
 
 from ..rewriting import other_number, other_words
 from .conftest import ROOT, Project
@@ -155,7 +157,7 @@ def test_mlflow_has_every_run(finished):
 
 
 def test_a_number_is_the_same_wherever_it_is_shown(finished):
-    """From the predictions, by hand, to table, figure, claim, report and MLflow: the same digits and the same ends."""
+    """From the predictions, by hand, to table, figure, claim, report, README and MLflow: the same digits and ends."""
     folder = finished.folder / "results" / "smoke"
     predictions = pd.read_parquet(folder / "point_clouds/runs/set-1000/seed0/predictions.parquet")
     by_hand = (predictions["label"] == predictions["predicted"]).mean()
@@ -180,6 +182,14 @@ def test_a_number_is_the_same_wherever_it_is_shown(finished):
         sent = [database.execute(query, (f"result/test_accuracy{end}", run)).fetchone()[0] for end in names]
     database.close()
     assert tuple(sent) == ends
+    # The README has the table of the MNIST sums.
+    paths = sorted(folder.glob("mnist_sums/runs/IV-N3/*/predictions.parquet"))
+    seeds = [pd.read_parquet(path).query("split == 'validation'") for path in paths]
+    digits = Measures.read(folder / "mnist_sums/measures.parquet")("IV-N3", "validation_accuracy")
+    assert digits.value == np.mean([(table["label"] == table["predicted"]).mean() for table in seeds])
+    page = readme.with_results(f"{readme.BEGIN}{readme.END}", folder)
+    (row,) = [line for line in page.splitlines() if line.startswith("| IV ")]
+    assert [f" {digits.with_spread} ", f" {digits.interval} "] == re.split(r"(?<= ) *\|", row)[4:6]
     # A figure that shows a number has it as text, from the same place.
     scatter = Measures.read(folder / "redshift/measures.parquet")("set", "scatter")
     assert f"| {scatter.with_spread} " in (folder / "redshift/tables/scatter.md").read_text()

@@ -18,7 +18,6 @@ from equiset.config import (
     SCALES,
     analysis_spec,
     fetch_spec,
-    laws_spec,
     manifest_spec,
     prepare_spec,
     resolve,

@@ -18,13 +18,8 @@ class Sets(Settings):
     """How sets are drawn from the prepared data. Each experiment adds its own fields."""
 
     def describe(self, store: dict[str, Any], seed: int, digest: str, **more: Any) -> dict[str, Any]:
-        """Return the content of `sets.json`: which data the sets come from, and how they were drawn.
-
-        Args:
-            store: the content of the prepared data's `store.json`.
-            seed: the seed that they were drawn with.
-            digest: what identifies them.
-            more: what else the experiment has to say.
+        """Return the content of `sets.json`: which data, by their `store.json`, the sets come from, and how they were
+        drawn; `digest` identifies them, and `more` is what else the experiment has to say.
         """
         return {
             "dataset": store["dataset"],
