@@ -343,19 +343,30 @@ def stop_if_the_disk_is_too_small():
         raise WorkflowError(str(error)) from None
 
 
+def say_what_will_run():
+    """Tell the console how many jobs there are of each kind; it estimates the time left from that."""
+    wanted = workflow.dag.needrun_jobs()
+    plan = [(job.rule.name, job.wildcards_dict.get("experiment", "")) for job in wanted]
+    trainings = sum(rule == "train" for rule, _ in plan)
+    logger.info(
+        f"{len(plan)} jobs to run, {trainings} of them trainings. Logs: results/{config_at().scale}/logs/",
+        extra={"plan": plan},
+    )
+
+
 def where_results_are():
-    """What a user wants to know at the end."""
-    scale = config_at().scale
-    lines = [
-        f"Results at scale '{scale}':",
-        f"  report   results/{scale}/report.html   (claims, tables and figures on one page)",
-    ]
-    for experiment in EXPERIMENTS:
-        lines += [
-            f"  tables   results/{scale}/{experiment}/tables/",
-            f"  figures  results/{scale}/{experiment}/figures/",
-        ]
-    lines += [
-        "  runs     make ui   (MLflow, in the browser)",
-    ]
+    """What a user wants to know at the end: the verdicts, then where to look."""
+    import pandas as pd
+
+    from equiset.results.claims_table import judged
+    from equiset.results.judging import in_words
+
+    folder = Path("results", config_at().scale)
+    lines = []
+    if (claims := folder / "claims" / "claims.csv").exists():
+        table = pd.read_csv(claims, keep_default_na=False)
+        lines.append(f"The paper's claims, {in_words(judged(table))}.")
+    if (report := folder / "report.html").exists():
+        lines.append(f"Report: {report}")
+    lines.append(f"Tables and figures: {folder}/<experiment>/; runs in MLflow: make ui")
     return "\n".join(lines)
