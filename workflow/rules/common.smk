@@ -233,11 +233,6 @@ def roles_of(wildcards):
     return json.dumps(roles, ensure_ascii=False)
 
 
-def figures_of(scale, experiment):
-    """The figures that there is something to draw for."""
-    return config_at(scale).experiment(experiment).drawn
-
-
 def published_options(wildcards):
     """What the stage `publish` is to take: the runs of an experiment that have ended, and what there is beside them."""
     if wildcards.published == "laws":
@@ -259,18 +254,20 @@ def published_options(wildcards):
     analyses = [file for file in analysis_files(paper) if Path(file).exists()]
     options = ["--runs", *ended, "--analyses", *analyses, "--store", store_of(paper)]
     options += ["--roles", roles_of(paper)]
-    return options + ["--figures", *figures_of("paper", wildcards.published)]
+    settings = config_at("paper").experiment(wildcards.published)
+    figures = [name for name in settings.shown if name in settings.figures]
+    return options + ["--figures", *figures]
 
 
 def shown_files(scale, experiment, kinds=("csv", "md", "tex", "html", "png", "pdf")):
     """The tables and figures of an experiment, in all forms or in some."""
+    forms = {"tables": ("csv", "md", "tex", "html"), "figures": ("png", "pdf")}
     settings = config_at(scale).experiment(experiment)
-    parts = (("tables", settings.tables, ("csv", "md", "tex", "html")),)
-    parts += (("figures", settings.drawn, ("png", "pdf")),)
     return [
         f"results/{scale}/{experiment}/{part}/{name}.{kind}"
-        for part, names, possible in parts
-        for name in names
+        for part, possible in forms.items()
+        for name in settings.shown
+        if name in getattr(settings, part)
         for kind in possible
         if kind in kinds
     ]
@@ -283,9 +280,9 @@ def report_code(wildcards):
 
 
 def chapters(wildcards):
-    """The experiments in the report: title, tables and figures of each."""
+    """The titles of the experiments in the report."""
     settings = [config_at(wildcards.scale).experiment(name) for name in EXPERIMENTS]
-    return canonical_json([(one.title, one.tables, one.drawn) for one in settings])
+    return canonical_json([one.title for one in settings])
 
 
 def tracking_uri():
