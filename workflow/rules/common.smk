@@ -46,7 +46,7 @@ os.environ.update(
     PYTHONPATH=str(Path("src").resolve()),
 )
 
-# Runs of jobs on other machines read this file, too, and are part of the run that began.
+# Jobs on other machines read this file too, and belong to the run that has begun.
 if workflow.is_main_process and (notice := begin_run()):
     logger.warning(notice)
 
@@ -77,7 +77,7 @@ wildcard_constraints:
     item="[a-z0-9_]+",
 
 
-# Under `code`, which is compared by value, a rule has the code that can change what its job leaves.
+# The parameter `code` of a rule, compared by value, identifies the code that can change the output of its jobs.
 
 
 def stage_code(stage):
@@ -115,7 +115,7 @@ def download_folder(scale, dataset):
 
 @cache
 def raw_files(scale, dataset):
-    """What decides which raw files there are; of a user's own folder, what is in it at this moment."""
+    """What decides which raw files there are; for a user's own folder, its current content."""
     spec = manifest_spec(config_at(scale), dataset)
     settings = config_at(scale).dataset(dataset)
     if settings.source == "folder":
@@ -129,9 +129,9 @@ def processes(wildcards):
 
 
 def preparing_threads(wildcards):
-    """Up to eight, and here one less than Snakemake was given: who asks for all waits for the longest job to end.
+    """Up to eight, and locally one less than Snakemake was given: a job that asks for all cores waits for the longest job.
 
-    A queue gives each job cores of its own, and Snakemake has then no number of them (`workflow.cores` raises).
+    On a queue each job has cores of its own and Snakemake has no total (`workflow.cores` raises).
     """
     cores = None if workflow.remote_exec else workflow.resource_settings.cores
     return 8 if cores is None else min(8, max(1, cores - 1))
@@ -298,7 +298,7 @@ def tracking_uri():
 
 
 def let_jobs_take_turns_on_the_gpus():
-    """Limit the resource `gpu` to what this machine has, unless the command line does. Clusters limit it themselves.
+    """Limit the resource `gpu` to this machine's GPUs unless the command line sets it. Clusters limit it themselves.
 
     Before a run starts, Snakemake does not say where its jobs will run.
     """
@@ -318,17 +318,17 @@ def let_jobs_take_turns_on_the_gpus():
 
 
 def show_trainings_while_they_run():
-    """Start a process beside the workflow that sends to MLflow what trainings tell. Nothing waits for it."""
+    """Start a process beside the workflow that sends the progress of trainings to MLflow. Nothing waits for it."""
     training = any(job.rule.name == "train" for job in workflow.dag.needrun_jobs())
     if training and config_at().tracking.live:
         BESIDE.append(follow.start(tracking_uri()))
 
 
-BESIDE = []  # it ends when this process ends, and with it what is kept here
+BESIDE = []  # keeps a reference: the process ends when this list is freed, at exit
 
 
 def stop_if_the_disk_is_too_small():
-    """Compare what the jobs to be run will write with the room that there is, before the first one starts."""
+    """Compare what the planned jobs will write with the free disk space, before the first one starts."""
     parts = {}
     for job in workflow.dag.needrun_jobs():
         names = {key: job.wildcards_dict.get(key) for key in ("dataset", "experiment")}

@@ -180,9 +180,7 @@ def _download(settings: MnistSettings, folder: Path) -> dict[str, Path]:
             log.warning("%s", failures[-1])
     if missing:
         reasons = " ".join(failures) or "datasets.mnist.mirrors is empty."
-        raise EquisetError(
-            f"MNIST is not to be had from any mirror. {reasons} To run on a stand-in: {STAND_IN_COMMAND}"
-        )
+        raise EquisetError(f"No mirror delivered MNIST. {reasons} To run on a stand-in: {STAND_IN_COMMAND}")
     return paths
 
 
