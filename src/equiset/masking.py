@@ -33,7 +33,7 @@ def _split(uri: str) -> SplitResult:
         return urlsplit(uri)
     except ValueError as error:
         # Without the address, whose secrets cannot be told from the rest.
-        raise EquisetError(f"the tracking address is none ({error}): mend tracking.uri or {VARIABLE}") from None
+        raise EquisetError(f"the tracking address is not valid ({error}): correct tracking.uri or {VARIABLE}") from None
 
 
 def with_secrets(uri: str) -> str:
