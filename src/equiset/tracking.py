@@ -24,6 +24,7 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
 import mlflow
 import numpy as np
+import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, RunTag
 from mlflow.entities import Run as MlflowRun
@@ -58,12 +59,6 @@ class Tracker:
     client: MlflowClient
     experiment: Experiment
 
-    def describe(self, tags: dict[str, str]) -> None:
-        """Set what the experiment's page says, and that it holds trainings, which MLflow would otherwise guess."""
-        for key, value in {"mlflow.experimentKind": "custom_model_development", **tags}.items():
-            if self.experiment.tags.get(key) != value:
-                self.client.set_experiment_tag(self.experiment.experiment_id, key, value)
-
     def find(self, tags: dict[str, str]) -> list[MlflowRun]:
         """Return the runs of this user with some tags; on a shared server nobody touches the runs of others."""
         query = " and ".join(f"tags.`{key}` = '{value}'" for key, value in {_USER: _user(), **tags}.items())
@@ -76,26 +71,21 @@ class Tracker:
     def begin(self, folder: Path, info: dict[str, Any]) -> MlflowRun:
         """Return the run of a training: the one of its earlier start, or a new one.
 
-        Args:
-            folder: where its results will be.
-            info: what is known when it starts; the content of run.json has that, too.
+        `folder` is where its results will be; `info` is what run.json will have of what is known when it starts.
         """
-        tags = _tags(folder, info)
-        name = f"{info['spec']['variant']}/seed{info['spec']['seed']}"
-        run = self.find_training(info)
+        run, tags = self.find_training(info), _tags(folder, info)
         if run and run.data.tags[CURRENT] == "yes":
             return run
+        name = f"{info['spec']['variant']}/seed{info['spec']['seed']}"
         place = {key: tags[key] for key in ("equiset.scale", _VARIANT, "equiset.seed")}
-        others = self.find({**place, CURRENT: "yes"})
-        if run is None:
-            tags |= {_TRAINING: _training(info), _USER: _user(), CURRENT: "yes", _COLOUR: self._colour(info["spec"])}
-            run = self.client.create_run(self.experiment.experiment_id, _milliseconds(info["started"]), tags, name)
-            self._log(run, params=_params(info["spec"]))
-            self.client.log_inputs(run.info.run_id, [_data_input(info["sets"])])
-        else:  # its settings are back after others were tried
+        for other in self.find({**place, CURRENT: "yes"}):
+            self._rename(other, f"superseded: {name}", "no")
+        if run:  # its settings are back after others were tried
             self._rename(run, name, "yes")
-        for other in others:
-            self._rename(other, f"superseded: {name}", f"no, see run {run.info.run_id}")
+            return run
+        tags |= {_TRAINING: _training(info), _USER: _user(), CURRENT: "yes", _COLOUR: self._colour(info["spec"])}
+        run = self.client.create_run(self.experiment.experiment_id, _milliseconds(info["started"]), tags, name)
+        self._log(run, {}, _params(info["spec"]), {})
         return run
 
     def _rename(self, run: MlflowRun, name: str, current: str) -> None:
@@ -123,36 +113,26 @@ class Tracker:
         for first in range(0, len(metrics), _BATCH):
             self.client.log_batch(run.info.run_id, metrics=metrics[first : first + _BATCH])
 
-    def set_status(self, run: MlflowRun, status: str, why: str = "") -> None:
-        """Say how a training stands."""
-        self._log(run, tags={"equiset.failure": why[:5000]} if why else {})
-        if status == "RUNNING":
-            self.client.update_run(run.info.run_id, status)
-        else:
-            self.client.set_terminated(run.info.run_id, status)
+    def set_status(self, run: MlflowRun, status: str, why: str) -> None:
+        """Say how a training stands, and why it failed."""
+        self._log(run, {}, {}, {"equiset.failure": why[:5000]} if why else {})
+        self.client.set_terminated(run.info.run_id, status)  # of one that is RUNNING, MLflow shows how long it has been
 
-    def send_run(self, run: Run, findings: Findings | None = None) -> str:
-        """Send one run with its results unless they are there already, and return its MLflow id.
-
-        Args:
-            run: a training that has ended, perhaps without predictions yet.
-            findings: what was found on all runs of the experiment, if that is known.
-        """
-        info = run.info
-        metrics, tags = _results(run, findings or Findings())
-        tags |= _tags(run.folder, info)
-        sent = self.begin(run.folder, info)
-        data = sent.data
-        there = metrics.items() <= data.metrics.items() and tags.items() <= data.tags.items()
+    def send_run(self, run: Run, findings: Findings) -> str:
+        """Send a training that has ended, with its results, unless they are there already; return its MLflow id."""
+        info, sent = run.info, self.begin(run.folder, run.info)
+        metrics, tags = _results(run, findings)
+        there = metrics.items() <= sent.data.metrics.items() and tags.items() <= sent.data.tags.items()
         if not (there and sent.info.status == "FINISHED"):
             self.send_epochs(sent, run.metrics.to_dict("records"), info["epoch_seconds"])
+            self.client.log_inputs(sent.info.run_id, [_data_input(info["sets"])])
             self._send_artifacts(sent, run)
             # Last, because by them a run that was sent whole is known.
-            self._log(sent, metrics, _params(info["spec"]), tags)
+            self._log(sent, metrics, {**_params(info["spec"]), "parameters": info["parameters"]}, tags)
             self.client.set_terminated(sent.info.run_id, "FINISHED", _milliseconds(info["ended"]))
         return sent.info.run_id
 
-    def _log(self, run: MlflowRun, metrics: dict = {}, params: dict = {}, tags: dict = {}) -> None:  # noqa: B006
+    def _log(self, run: MlflowRun, metrics: dict[str, float], params: dict[str, Any], tags: dict[str, str]) -> None:
         now = int(1000 * time.time())  # of two values MLflow shows the later one
         self.client.log_batch(
             run.info.run_id,
@@ -201,11 +181,8 @@ class Tracker:
 
     def send_files(self, name: str, files: list[Path], scale: str) -> None:
         """Send tables and figures as the artifacts of a run of their own."""
-        tags = {"equiset.scale": scale, "mlflow.runName": name}
-        found = self.find(tags)
-        run = (
-            found[0] if found else self.client.create_run(self.experiment.experiment_id, tags={**tags, _USER: _user()})
-        )
+        tags = {_USER: _user(), "equiset.scale": scale, "mlflow.runName": name}
+        run = next(iter(self.find(tags)), None) or self.client.create_run(self.experiment.experiment_id, tags=tags)
         for path in files:
             self.client.log_artifact(run.info.run_id, str(path), path.parent.name)
         self.client.set_terminated(run.info.run_id)
@@ -222,18 +199,13 @@ def open_store(uri: str) -> MlflowClient:
         # A process that is killed between two of the many tables must not leave a database that none can open.
         with atomic_path(database) as partial:
             MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
-    client = MlflowClient(tracking_uri=uri)
-    client.search_experiments(max_results=1)
-    return client
+    return MlflowClient(tracking_uri=uri)
 
 
 def remedy(uri: str) -> str:
     """Say what to do when a store does not take the runs."""
-    database = _database(uri)
-    if not (database and database.exists()):
+    if not ((database := _database(uri)) and database.exists()):
         return "Send them later: make track"
-    if "'" in str(Path.cwd()):  # MLflow writes the path into its queries as it is
-        return "Rename the folder of the project, so that its path has no quotation mark, and send them: make track"
     return f"Close what else uses {database}; if it is damaged, delete it: it holds copies. Then send them: make track"
 
 
@@ -243,31 +215,26 @@ def _database(uri: str) -> Path | None:
 
 
 def open_experiment(uri: str, name: str, shown: list[Path] | None = None) -> Tracker:
-    """Return a tracker for an experiment whose page says what it is; it is created if needed.
-
-    Args:
-        uri: the tracking store.
-        name: one of the paper's experiments, or `SHOWN`.
-        shown: its tables and figures, if they are known. The page has the first table.
-    """
-    client = open_store(uri)
-    experiment = client.get_experiment_by_name(name)
-    if experiment is None:
+    """Return a tracker for an experiment, creating it if needed; its page has the first table of `shown`."""
+    client, database = open_store(uri), _database(uri)
+    if client.get_experiment_by_name(name) is None:
         # Beside a local database the artifacts stay in the project; a server keeps its own.
-        database = _database(uri)
         folder = database and database.resolve().parent / "mlflow-artifacts" / name
         client.create_experiment(name, folder and folder.as_uri())
-        experiment = client.get_experiment_by_name(name)
-    tracker = Tracker(client, experiment)
+    experiment = client.get_experiment_by_name(name)
+    # MLflow would guess what an experiment holds, from its runs.
+    tags = {"mlflow.experimentKind": "custom_model_development"}
     if name == SHOWN:
-        tracker.describe({_NOTE: "The tables and figures of each experiment, as artifacts of one run for each."})
+        tags[_NOTE] = "The tables and figures of each experiment, as artifacts of one run for each."
     elif shown or _NOTE not in experiment.tags:  # else it was described, perhaps with a table
         about, measures = (experiment_module(name, part) for part in ("about", "measures"))
         table = next((path.read_text(encoding="utf-8") for path in shown or [] if path.suffix == ".md"), "")
         links = [address(experiment.experiment_id, view) for view in (RESULTS, CURVES)]
-        note = experiment_note(about.QUESTION, about.PAPER, *links, table)
-        tracker.describe({_NOTE: note, **views(*next(iter(measures.MEASURES.items())))})
-    return tracker
+        tags[_NOTE] = experiment_note(about.QUESTION, about.PAPER, *links, table)
+        tags |= views(*next(iter(measures.MEASURES.items())))
+    for key in [key for key, value in tags.items() if experiment.tags.get(key) != value]:
+        client.set_experiment_tag(experiment.experiment_id, key, tags[key])
+    return Tracker(client, experiment)
 
 
 def addresses(uri: str, shown: str) -> dict[str, str]:
@@ -325,7 +292,7 @@ def _results(run: Run, findings: Findings) -> tuple[dict[str, float], dict[str, 
     tags = {f"claim.{name}": verdict for name, verdict in verdicts.items()}
     tags["equiset.verdicts"] = "; ".join(f"{name} {verdict.split(' (')[0]}" for name, verdict in verdicts.items())
     tags |= {"equiset.paper": findings.paper(run), "equiset.title": findings.title(run)}
-    return found, {key: value for key, value in tags.items() if value}
+    return found, {key: value for key, value in tags.items() if value} | _tags(run.folder, run.info)
 
 
 def _training(info: dict[str, Any]) -> str:
@@ -334,7 +301,8 @@ def _training(info: dict[str, Any]) -> str:
 
 def _params(spec: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a run, by their names in `config.yaml`. MLflow lets none of them change later."""
-    return {key: spec[key] for key in ("variant", "seed", "scale")} | _flatten(spec["settings"])
+    (settings,) = pd.json_normalize(spec["settings"]).to_dict("records")
+    return {key: spec[key] for key in ("variant", "seed", "scale")} | settings
 
 
 def _user() -> str:
@@ -353,10 +321,3 @@ def _data_input(sets: dict[str, Any]) -> DatasetInput:
     source = {"source": sets["source"], "description": sets["data"], "store_sha256": sets["store_digest"]}
     dataset = Dataset(sets["dataset"], sets["digest"][:36], "local", str(source))
     return DatasetInput(dataset, [InputTag("mlflow.data.context", "training and validation")])
-
-
-def _flatten(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat = {}
-    for key, value in settings.items():
-        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat

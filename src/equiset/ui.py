@@ -11,8 +11,8 @@ import webbrowser
 from pathlib import Path
 
 from equiset.config import read_config, resolve
-from equiset.errors import EquisetError
 from equiset.masking import without_secrets
+from equiset.process import run_stage
 from equiset.stages import follow
 
 _SECONDS = 120  # in which the pages must have started
@@ -20,10 +20,9 @@ _SECONDS = 120  # in which the pages must have started
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--config", type=Path, default=Path("config.yaml"), help="the workflow's config")
     parser.add_argument("--port", type=int, default=5000, help="port of the pages on this machine")
     arguments = parser.parse_args(argv)
-    uri = resolve(read_config(arguments.config)).tracking.address()
+    uri = resolve(read_config(Path("config.yaml"))).tracking.address()
     if uri.startswith(("http://", "https://")):
         show(uri)
         return
@@ -77,7 +76,4 @@ def show(uri: str) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except EquisetError as error:
-        sys.exit(str(error))
+    run_stage(main)

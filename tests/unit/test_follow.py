@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
@@ -130,7 +131,17 @@ def test_the_result_of_a_followed_training_arrives_in_the_same_run(uri, path, ab
         write_run(tmp_path / "results" / "demo" / "mnist_sums" / "runs", epochs=5)
     follower.look(over=False)
     assert [(one, status) for one, status, _ in seen(uri)] == [(run, "FINISHED")]
-    assert MlflowClient(uri).get_run(run).data.metrics["cost/training_seconds"] == 5
+    before = MlflowClient(uri).get_run(run)
+    assert before.data.metrics["cost/training_seconds"] == 5
+    # What was made of the network meanwhile comes at the end, also if the workflow failed elsewhere.
+    predictions = {"split": ["train", "validation", "validation"], "label": [1, 2, 3], "predicted": [1, 2, 4]}
+    pd.DataFrame(predictions | {"probability": 0.5}).to_parquet(
+        tmp_path / "results/demo/mnist_sums/runs/IV-N3/seed0/predictions.parquet"
+    )
+    follower.look(over=True)
+    after = MlflowClient(uri).get_run(run)
+    assert after.data.metrics["result/validation_accuracy"] == 0.5
+    assert after.info.end_time == before.info.end_time
 
 
 def test_one_damaged_file_hides_no_other_training(uri, path, about, tmp_path):

@@ -87,7 +87,7 @@ def write_run(folder, seed=0, accuracy=0.5, epochs=3, training="t0", **sets):
 
 def test_a_run_arrives_whole(uri, tmp_path):
     tracker = open_experiment(uri, "mnist_sums")
-    run_id = tracker.send_run(Run(write_run(tmp_path, epochs=1500)))
+    run_id = tracker.send_run(Run(write_run(tmp_path, epochs=1500)), Findings())
     run = tracker.client.get_run(run_id)
     assert run.info.run_name == "IV-N3/seed0"
     assert run.info.status == "FINISHED"
@@ -110,15 +110,15 @@ def test_a_run_arrives_whole(uri, tmp_path):
 
 def test_sending_twice_changes_nothing_and_another_training_supersedes_the_first(uri, tmp_path):
     tracker = open_experiment(uri, "mnist_sums")
-    first = tracker.send_run(Run(write_run(tmp_path)))
+    first = tracker.send_run(Run(write_run(tmp_path)), Findings())
     before = tracker.client.get_run(first)
-    assert tracker.send_run(Run(write_run(tmp_path))) == first
+    assert tracker.send_run(Run(write_run(tmp_path)), Findings()) == first
     assert tracker.client.get_run(first).to_dictionary() == before.to_dictionary()
-    second = tracker.send_run(Run(write_run(tmp_path, training="t1")))
+    second = tracker.send_run(Run(write_run(tmp_path, training="t1")), Findings())
     assert names(tracker) == {first: "superseded: IV-N3/seed0", second: "IV-N3/seed0"}
-    assert tracker.client.get_run(first).data.tags["equiset.current"] == f"no, see run {second}"
+    assert tracker.client.get_run(first).data.tags["equiset.current"] == "no"
     # The first settings, when they come back, are the first run again.
-    assert tracker.send_run(Run(write_run(tmp_path))) == first
+    assert tracker.send_run(Run(write_run(tmp_path)), Findings()) == first
     assert names(tracker) == {first: "IV-N3/seed0", second: "superseded: IV-N3/seed0"}
     assert tracker.client.get_run(first).data.tags["equiset.current"] == "yes"
 
@@ -132,11 +132,11 @@ def names(tracker):
 def test_what_is_missing_or_changed_in_a_run_that_was_sent_is_mended(uri, tmp_path):
     tracker = open_experiment(uri, "mnist_sums")
     run = Run(write_run(tmp_path))
-    run_id = tracker.send_run(run)
+    run_id = tracker.send_run(run, Findings())
     note = tracker.client.get_run(run_id).data.tags["mlflow.note.content"]
     tracker.client.delete_tag(run_id, "mlflow.note.content")
     tracker.client.log_metric(run_id, "cost/training_seconds", 1e9, step=0)
-    assert tracker.send_run(run) == run_id
+    assert tracker.send_run(run, Findings()) == run_id
     mended = tracker.client.get_run(run_id).data
     assert mended.tags["mlflow.note.content"] == note
     assert mended.metrics["cost/training_seconds"] == 3
@@ -146,7 +146,7 @@ def test_a_run_says_what_it_was_made_of_and_how_to_repeat_it(uri, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     run = Run(write_run(Path("results/demo/mnist_sums/runs")))
     tracker = open_experiment(uri, "mnist_sums")
-    note = tracker.client.get_run(tracker.send_run(run)).data.tags["mlflow.note.content"]
+    note = tracker.client.get_run(tracker.send_run(run, Findings())).data.tags["mlflow.note.content"]
     assert "**the paper's data, whole: MNIST.**" in note
     assert "s" * 64 in note
     assert "d" * 64 in note
@@ -168,7 +168,7 @@ def test_every_kind_of_data_is_named_in_tags_and_note(uri, tmp_path):
     }
     for seed, (kind, (share, words)) in enumerate(kinds.items()):
         run = Run(write_run(tmp_path, seed=seed, kind=kind, share=share))
-        tags = tracker.client.get_run(tracker.send_run(run)).data.tags
+        tags = tracker.client.get_run(tracker.send_run(run, Findings())).data.tags
         assert (tags["equiset.data_kind"], float(tags["equiset.data_share"])) == (kind, share)
         assert words in tags["mlflow.note.content"]
 
@@ -206,10 +206,12 @@ def test_another_sender_who_enters_the_same_at_the_same_moment_stops_no_run(uri,
     enter, refused = getattr(MlflowClient, call), []
 
     def slower(*arguments):
-        enter(*arguments)
-        if not refused:
-            refused.append(arguments)
-            raise MlflowException("UNIQUE constraint failed", BAD_REQUEST)
+        if refused:
+            return enter(*arguments)
+        refused.append(arguments)
+        if call == "create_experiment":
+            enter(*arguments)
+        raise MlflowException("UNIQUE constraint failed", BAD_REQUEST)
 
     monkeypatch.setattr(MlflowClient, call, slower)
     output = tmp_path / "tracked.json"
@@ -230,7 +232,7 @@ def test_a_new_result_leaves_the_runs_of_others_alone(uri, tmp_path, monkeypatch
     table.write_text("one")
     for user in ("alice", "bob"):
         monkeypatch.setenv("LOGNAME", user)
-        tracker.send_run(Run(write_run(tmp_path, training=user)))
+        tracker.send_run(Run(write_run(tmp_path, training=user)), Findings())
         tracker.send_files("shown", [table], "demo")
     runs = tracker.client.search_runs([tracker.experiment.experiment_id])
     assert sorted(run.data.tags["mlflow.user"] for run in runs) == ["alice", "alice", "bob", "bob"]
@@ -261,7 +263,7 @@ def test_variants_have_colours_of_their_own_and_seeds_share_one(uri, tmp_path):
         folder = write_run(tmp_path / variant, seed=seed, training=variant)
         info = read_json(folder / "run.json")
         write_json(folder / "run.json", info | {"spec": info["spec"] | {"variant": variant}})
-        tags = tracker.client.get_run(tracker.send_run(Run(folder))).data.tags
+        tags = tracker.client.get_run(tracker.send_run(Run(folder), Findings())).data.tags
         colours.setdefault(variant, set()).add(tags["mlflow.runColor"])
     assert all(len(found) == 1 for found in colours.values())
     assert len(set.union(*colours.values())) == 3
@@ -276,7 +278,7 @@ def test_a_run_has_its_results_the_papers_and_the_verdicts(uri, tmp_path):
     claim = {"claim": "M2", "paper": "> 80 %", "verdict": "not tested", "reason": "scale"}
     findings = Findings(Measures([]), [claim], [condition], {"IV-N3": Role(title="set layer", claim="M2")})
     tracker = open_experiment(uri, "mnist_sums")
-    first = tracker.send_run(Run(folder))
+    first = tracker.send_run(Run(folder), Findings())
     assert tracker.send_run(Run(folder), findings) == first
     data = tracker.client.get_run(first).data
     assert data.metrics["result/validation_accuracy"] == 0.5
@@ -286,7 +288,7 @@ def test_a_run_has_its_results_the_papers_and_the_verdicts(uri, tmp_path):
     assert data.tags["equiset.paper"] == "> 80 %"
     assert {"predictions.parquet", "curves.png"} <= {file.path for file in tracker.client.list_artifacts(first)}
     # Whoever knows less takes nothing away.
-    tracker.send_run(Run(folder))
+    tracker.send_run(Run(folder), Findings())
     assert tracker.client.get_run(first).data.tags["claim.M2"] == "not tested (scale)"
 
 
@@ -312,7 +314,7 @@ def test_a_network_is_registered_and_loaded_again_with_any_set_size(uri, tmp_pat
     spec = info["spec"] | {"settings": settings.model_dump(mode="json")}
     write_json(folder / "run.json", info | {"spec": spec, "versions": {"torch": torch.__version__}})
     save_weights(network, folder / "weights.safetensors")
-    open_experiment(uri, "mnist_sums").send_run(Run(folder))
+    open_experiment(uri, "mnist_sums").send_run(Run(folder), Findings())
     mlflow.set_tracking_uri(uri)
     loaded = mlflow.pyfunc.load_model("models:/mnist_sums-IV-N3/1")
     for members in (3, 5):

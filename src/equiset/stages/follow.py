@@ -14,7 +14,6 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from equiset.files import read_json
 from equiset.masking import keep_secrets_of, scrub, with_secrets
 from equiset.progress import Told, read, stamp
 
@@ -83,11 +82,7 @@ class Follower:
     """How many of a training were sent."""
 
     def look(self, over: bool) -> bool:
-        """Send what is new, and say whether a training is under way.
-
-        Args:
-            over: whether the workflow has ended.
-        """
+        """Send what is new, and say whether a training is under way; `over`: the workflow has ended."""
         under_way, faults = False, []
         for path in sorted(self.results.glob("*/*/checkpoints/*.jsonl")):
             try:
@@ -105,6 +100,7 @@ class Follower:
     def _send(self, path: Path, told: Told, before: bool) -> None:
         # Here, because the Snakefile imports this module, and they take seconds.
         from equiset.results.runs import Run
+        from equiset.results.summary import Findings
         from equiset.tracking import open_experiment, sending
 
         with sending(self.uri):
@@ -118,16 +114,9 @@ class Follower:
             run = tracker.begin(folder, told.about)
             tracker.send_epochs(run, told.metrics, told.seconds, self._epochs.get(path, 0))
             self._epochs[path] = len(told.metrics)
-            if told.end == "finished" and _is_result(folder, told):
-                tracker.send_run(Run(folder))
-            else:
+            done = told.end == "finished" and (folder / "run.json").is_file()
+            if not (done and tracker.send_run(Run(folder), Findings()) == run.info.run_id):
                 tracker.set_status(run, _STATUS[told.end], told.why)
-
-
-def _is_result(folder: Path, told: Told) -> bool:
-    """Say whether a folder holds the result of a training, and not of another one."""
-    path = folder / "run.json"
-    return path.is_file() and read_json(path).get("training") == told.about["training"]
 
 
 if __name__ == "__main__":
