@@ -23,6 +23,7 @@ from equiset.files import canonical_json, digest, digest_json, read_json
 from equiset.results.measures import Measures
 from equiset.stages import readme
 
+from ..latex import overfull_boxes
 from ..rewriting import other_number, other_words
 from .conftest import ROOT, Project
 
@@ -57,6 +58,12 @@ def test_the_tables_have_the_rows_of_the_config(finished):
     assert list(clouds["variant"]) == ["set-1000", "graph-1000"]
     text = (folder / "point_clouds" / "tables" / "table1.md").read_text()
     assert text.count("(quoted)") == 11
+
+
+def test_the_tables_fit_a_page_of_an_article(finished, tmp_path):
+    tables = sorted((finished.folder / "results" / "smoke").glob("*/**/*.tex"))
+    assert len(tables) > 7
+    assert overfull_boxes(tables, tmp_path) == []
 
 
 def test_every_claim_has_a_verdict(finished):
