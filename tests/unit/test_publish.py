@@ -1,14 +1,17 @@
 """Published results: small files with their provenance, and a README that says what they say."""
 
+import contextlib
 import json
+import shutil
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from equiset.errors import EquisetError
 from equiset.files import read_json, write_json
 from equiset.results.figures import Canvas, Figure
-from equiset.stages import judge_published, publish, readme
+from equiset.stages import judge_published, publish, readme, verify
 
 from .made_up_runs import CURVES, PAPER, ROOT, sums, write_run
 
@@ -99,6 +102,35 @@ def test_large_files_are_refused(runs, tmp_path, monkeypatch):
     monkeypatch.setattr(publish, "WEIGHTS", 10)
     with pytest.raises(EquisetError, match="bytes of weights are too many"):
         call(tmp_path, runs)
+
+
+def test_a_published_network_answers_as_published_or_it_is_said():
+    published = pd.DataFrame({"label": [1, 2], "predicted": [1, 3], "p": np.float32([0.5, 0.9]), "ps": [[0.1], [0.2]]})
+    rounded = published.assign(p=np.float32([0.500001, 0.9]))
+    assert verify.compare(published, rounded).startswith("all 2 predictions are as published")
+    with pytest.raises(EquisetError, match="1 of 2 predictions have another predicted than was published"):
+        verify.compare(published, published.assign(predicted=[1, 2]))
+    with pytest.raises(EquisetError, match=r"differ by up to 0\.1 "):
+        verify.compare(published, published.assign(ps=[[0.1], [0.3]]))
+    with pytest.raises(EquisetError, match="predictions of other things"):
+        verify.compare(published, published[:1])
+
+
+def test_the_published_verdicts_are_those_of_the_published_files(tmp_path):
+    """What `make judge` writes is what is committed: same verdicts, same numbers."""
+    reference = tmp_path / "results" / "reference"
+    shutil.copytree(ROOT / "results" / "reference", reference)
+
+    def written() -> dict[str, str]:
+        files = [path for path in (reference / "claims").iterdir() if path.suffix != ".png"]
+        return {path.name: path.read_text(encoding="utf-8") for path in files}
+
+    committed = written()
+    shutil.rmtree(reference / "claims")
+    with contextlib.chdir(tmp_path):
+        judge_published.main(["results/reference", "--claims", str(CLAIMS)])
+    assert committed
+    assert written() == committed
 
 
 def test_the_readme_takes_its_numbers_from_the_files(tmp_path):

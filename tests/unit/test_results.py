@@ -158,6 +158,6 @@ def test_growing_dropout_is_drawn_only_where_it_grows(tmp_path):
     with pytest.raises(NothingToShowError, match="two rates"):
         results.dropout(material("mnist_sums", run_of(tmp_path, "I-N6")))
     settings = PAPER.experiment("mnist_sums")
-    assert "dropout" in settings.drawn
+    assert "dropout" in settings.shown
     few = settings.model_copy(update={"run": ["I-N3", "I-N6", "IV-N6"]})
-    assert few.drawn == ("figure1",)
+    assert few.shown == ("accuracy", "figure1")

@@ -19,7 +19,9 @@ rule measure_layers:
         runtime=60,
     params:
         code=stage_code("measure_layers"),
-        settings=lambda wildcards: canonical_json(laws_spec(config_at(wildcards.scale))),
+        settings=lambda wildcards: canonical_json(
+            config_at(wildcards.scale).laws.model_dump(mode="json")
+        ),
         folder=lambda wildcards, output: str(Path(output.run).parent),
     message:
         "Measuring the layers themselves"

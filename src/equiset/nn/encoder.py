@@ -79,12 +79,12 @@ class SetEncoder(nn.Module, TakesSets):
         if len(widths) < 2:
             raise ValueError(f"expected the channels of the input and of at least one layer, got {list(widths)}")
         options = {"bias": bias, "device": device, "dtype": dtype}
-        self.layers = nn.ModuleList(SetLayer(i, o, form, activation, **options) for i, o in pairwise(widths))
+        self.layers = nn.ModuleList(SetLayer(i, o, form, activation, **options) for i, o in pairwise(widths))  # type: ignore[arg-type]
         self.dropout = SetDropout(dropout)
         self.pool = SetPool(pool)
 
     def forward(self, sets: Tensor | PackedSets) -> Tensor:
-        values, layout = unpack(sets, self.layers[0].in_features)
+        values, layout = unpack(sets, self.layers[0].in_features)  # type: ignore[arg-type]
         if torch.compiler.is_compiling() or inside_torch_func() or self._fits(values):
             return self.plain(sets)
         curve = self._curve(values, layout)
@@ -96,7 +96,7 @@ class SetEncoder(nn.Module, TakesSets):
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (values, *parameters)):
             return _WinningRows.apply(values, layout, curve, *parameters)
         with torch.no_grad():
-            climb = _Climb(curve, parameters, values, layout)
+            climb = _Climb(curve, parameters, values, layout)  # type: ignore[arg-type]
             return torch.cat([climb(chunk, climb.sets_of(chunk))[0] for chunk in climb.chunks])
 
     def plain(self, sets: Tensor | PackedSets) -> Tensor:
@@ -120,7 +120,7 @@ class SetEncoder(nn.Module, TakesSets):
             return True
         widths = [self.layers[0].in_features, *(layer.out_features for layer in self.layers)]
         rows = values.numel() // max(1, values.shape[-1])
-        return 2 * rows * sum(widths) * values.element_size() <= KEPT_BYTES
+        return 2 * rows * sum(widths) * values.element_size() <= KEPT_BYTES  # type: ignore[arg-type]
 
     def _curve(self, values: Tensor, layout: Layout | None) -> "_Curve | None":
         """Give the activation if it is enough to follow the winners, else None."""
@@ -285,7 +285,7 @@ class _WinningRows(Function):
                 above, (places, sets, below, top) = places, (next(kept) for _ in range(4))
                 among = torch.searchsorted(places, above)
                 if wanted[2 * level]:
-                    grads[2 * level].addmm_(rows.t(), below.index_select(0, among), alpha=scale)
+                    grads[2 * level].addmm_(rows.t(), below.index_select(0, among), alpha=scale)  # type: ignore[union-attr]
                 if wanted[2 * level + 1]:
                     grads[2 * level + 1] += sums.sum(0)
                 if level == ctx.bottom and not wants_values:
@@ -296,7 +296,7 @@ class _WinningRows(Function):
                     rows *= ctx.curve.slope(scale * (below + top.index_select(0, sets)) + (1 - scale))
                     sums = torch.zeros_like(top).index_add_(0, sets, rows)
                 else:
-                    grad_values.view(-1, ctx.shape[-1])[chunk.start :].index_copy_(0, places, rows)
+                    grad_values.view(-1, ctx.shape[-1])[chunk.start :].index_copy_(0, places, rows)  # type: ignore[union-attr]
         return grad_values, None, None, *grads
 
 

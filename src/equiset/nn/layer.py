@@ -81,10 +81,10 @@ class SetLayer(nn.Module, TakesSets):
         self.form = form
         self.activation = _ACTIVATIONS[activation]() if isinstance(activation, str) else activation
         place = {"device": device, "dtype": dtype}
-        self.weight = nn.Parameter(torch.empty(out_features, in_features, **place))
+        self.weight = nn.Parameter(torch.empty(out_features, in_features, **place))  # type: ignore[arg-type]
         two = not form.endswith("-norm")
-        self.set_weight = nn.Parameter(torch.empty(out_features, in_features, **place)) if two else None
-        self.bias = nn.Parameter(torch.empty(out_features, **place)) if bias else None
+        self.set_weight = nn.Parameter(torch.empty(out_features, in_features, **place)) if two else None  # type: ignore[arg-type]
+        self.bias = nn.Parameter(torch.empty(out_features, **place)) if bias else None  # type: ignore[arg-type]
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -114,7 +114,7 @@ class SetLayer(nn.Module, TakesSets):
         return F.linear(values, self.weight, self.bias)
 
     def _set_linear(self, per_set: Tensor) -> Tensor:
-        return F.linear(per_set, self.set_weight)
+        return F.linear(per_set, self.set_weight)  # type: ignore[arg-type]
 
     def extra_repr(self) -> str:
         return (

@@ -314,24 +314,3 @@ def _remarks(judgement: Judgement) -> list[str]:
     if 0 < judgement.seeds < LEAST_SEEDS and any(number.kind for number in judgement.numbers):
         remarks.append("one seed" if judgement.seeds == 1 else f"{judgement.seeds} seeds")
     return list(dict.fromkeys(remarks))
-
-
-def headline(rows: list[tuple[str, str]]) -> dict[str, dict[str, int]]:
-    """Count verdicts by what they rest on: pairs of both -> what they rest on -> verdict -> how many."""
-    found: dict[str, dict[str, int]] = {}
-    for base in RESTS_ON.values():
-        verdicts = [verdict for verdict, rests_on in rows if rests_on == base]
-        counts = {verdict: verdicts.count(verdict) for verdict in ("reproduced", "not reproduced")}
-        if any(counts.values()):
-            found[base] = counts
-    return found
-
-
-def in_words(rows: list[tuple[str, str]]) -> str:
-    """Return the counts as a sentence."""
-    parts = [
-        f"on {base}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-        for base, counts in headline(rows).items()
-    ]
-    untested = sum(verdict == "not tested" for verdict, _ in rows)
-    return "; ".join([*parts, f"{untested} not tested"])

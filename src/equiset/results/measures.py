@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from equiset.errors import EquisetError
+from equiset.errors import EquisetError, MissingFileError
 from equiset.files import canonical_json
-from equiset.parquet import MissingFileError, read_parquet, write_parquet
+from equiset.parquet import read_parquet, write_parquet
 from equiset.results.intervals import LAST, Estimate, Sample, difference, estimate, movement, still_improves
 from equiset.results.runs import Run, kind_of_data
 
