@@ -133,7 +133,7 @@ def test_the_terminal_shows_each_training_and_ends_with_the_verdicts(finished):
                 (line,) = [line for line in lines if begin in line and "now: " not in line]
                 assert re.search(r": (validation|training) (accuracy [\d.]+ %|scatter [\d.]+), \d+:\d\d$", line)
     (verdicts,) = [number for number, line in enumerate(lines) if line.startswith("On the paper's data: ")]
-    assert lines[verdicts].endswith("22 not tested.")
+    assert lines[verdicts].endswith("Of the 11 others: 1 reproduced on generated sets, 10 not tested.")
     assert lines[verdicts + 1] == "Report: results/smoke/report.html"
     assert "make ui" in lines[verdicts + 2]
     # Snakemake's own log has what the terminal leaves out.
