@@ -6,7 +6,7 @@ SCALE ?= demo
 PORT ?= 5000
 
 .PHONY: help install install-cluster results bench gpu-check reference publish judge test test-faults test-cluster fuzz audit \
-	lint format ui track lock schema clean
+	lint types format docs ui track lock schema clean
 
 help:  ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -63,6 +63,12 @@ lint: install  ## Check the style of code and workflow
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+
+types: install  ## Check the types of what people import
+	$(BIN)/mypy
+
+docs: install  ## Build the API pages: build/docs/equiset.html
+	$(BIN)/python docs/build.py build/docs
 
 format: install  ## Bring code and workflow into style
 	$(BIN)/ruff check --fix .
