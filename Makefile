@@ -14,7 +14,7 @@ COUNTED := awk '/^(Collecting|Processing)/ { n += 1; now = $$2 } /^ *Downloading
 	now { printf "\r  %d packages: %-60.60s", n, now; fflush() } END { if (now) print "" }'
 
 .PHONY: help install install-cluster results bench gpu-check reference publish judge verify test test-faults test-cluster \
-	fuzz audit lint format ui track lock schema clean
+	fuzz audit lint types format docs ui track lock schema clean
 
 help:  ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -72,6 +72,12 @@ lint: install  ## Check the style of code and workflow
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+
+types: install  ## Check the types of what people import
+	$(BIN)/mypy
+
+docs: install  ## Build the API pages: build/docs/equiset.html
+	$(BIN)/python docs/build.py build/docs
 
 format: install  ## Bring code and workflow into style
 	$(BIN)/ruff check --fix .

@@ -19,6 +19,8 @@ from equiset.files import read_json
 from equiset.given import RunSpec, settings_of
 from equiset.training import load_weights
 
+__all__ = ["Trained", "load_run"]
+
 Bad = Callable[[str], None]
 """Takes what is wrong with an input: it stops by an error, or notes that the input is left out."""
 Tables = tuple[int, Iterator[pd.DataFrame]]

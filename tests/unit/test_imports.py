@@ -19,9 +19,7 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def test_the_library_imports_with_torch_alone():
-    """A finder refuses every package that is neither torch's own nor in the standard library."""
-    program = """
+WITH_TORCH_ALONE = """
 import importlib.metadata, sys
 allowed = {"torch", "torchgen", "functorch", "filelock", "typing_extensions", "setuptools", "sympy", "mpmath",
            "networkx", "jinja2", "markupsafe", "fsspec", "equiset", "_distutils_hack", "pkg_resources"}
@@ -32,15 +30,19 @@ class Refuse:
             raise ModuleNotFoundError(f"{top} is not installed here", name=top)
 sys.meta_path.insert(0, Refuse())
 from equiset import PackedSets, SetDropout, SetLayer, SetNorm, SetPool
-import torch
+import equiset, torch
 assert SetLayer(3, 4)(PackedSets.from_list([torch.randn(2, 3), torch.randn(5, 3)])).rows.shape == (7, 4)
 try:
     import pandas
 except ModuleNotFoundError:
     print("alone")
 """
+"""A program in which every package is refused that is neither torch's own nor in the standard library."""
+
+
+def test_the_library_imports_with_torch_alone():
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
+        [sys.executable, "-W", "ignore", "-c", WITH_TORCH_ALONE],
         capture_output=True,
         text=True,
         env={"PYTHONPATH": str(PACKAGE.parent)},

@@ -27,12 +27,12 @@ KEPT_BYTES = 2**32
 class SetEncoder(nn.Module, TakesSets):
     r"""Set layers and a pooling over the members: the invariant part of the network for point clouds (sec. 3.2).
 
-    f(x) = pool(h_k), h_l = s(b_l + (h_{l-1} - 1 max h_{l-1}) G_l) (eq. 5), h_0 = x; other forms as in `SetLayer`.
+    f(x) = pool(hₖ), hₗ = σ((hₗ₋₁ − 1 max hₗ₋₁) Γₗ + βₗ) (eq. 5), h₀ = x; other forms as in `SetLayer`.
     `SetDropout` follows each layer if asked for.
 
     Where layers are max-normalised, the pooling is a maximum and no dropout acts, few members matter to the gradient.
-    The pooled maximum passes it to the members that win a channel of h_k. The layer below passes it to the same
-    members, and through -1 max h_{k-1} to those that win a channel of h_{k-1}; and so on down to the input. All other
+    The pooled maximum passes it to the members that win a channel of hₖ. The layer below passes it to the same
+    members, and through −1 max hₖ₋₁ to those that win a channel of hₖ₋₁; and so on down to the input. All other
     members have a gradient of exactly zero. So a few sets at a time go through all layers, only the rows of winners
     are kept, and the backward pass multiplies these rows alone. Nothing is approximated: values and gradients are
     those of `plain` up to rounding, and members that share a maximum share its gradient evenly. It takes a fraction of
@@ -46,7 +46,7 @@ class SetEncoder(nn.Module, TakesSets):
     `plain`.
 
     Args:
-        widths: channels of the members and of each layer, [in, w_1, ..., w_k].
+        widths: channels of the members and of each layer, [in, w₁, ..., wₖ].
         form: of the layers, see `SetLayer`.
         activation: of the layers, see `SetLayer`; a module is shared by all layers.
         pool: ``"max"``, ``"mean"`` or ``"sum"``, see `SetPool`.
@@ -56,7 +56,7 @@ class SetEncoder(nn.Module, TakesSets):
         bias: whether the layers have one.
 
     Shapes:
-        (batch, members, in) or `PackedSets` to (batch, w_k). The maximum and mean of an empty set raise `ValueError`.
+        (batch, members, in) or `PackedSets` to (batch, wₖ). The maximum and mean of an empty set raise `ValueError`.
 
     >>> import torch
     >>> from equiset import SetEncoder
