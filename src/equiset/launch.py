@@ -49,13 +49,8 @@ def joined(device: torch.device) -> Iterator[torch.device]:
     if not started():
         yield device
         return
-    local, local_processes = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
-    if device.type == "cuda":
-        if local_processes > torch.cuda.device_count():
-            raise EquisetError(
-                f"config key 'processes' is {local_processes}, but torch sees {torch.cuda.device_count()} CUDA devices"
-            )
-        device = torch.device("cuda", local)
+    if device.type == "cuda":  # `placement` took one for each process
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     if not is_first():  # one process logs for all

@@ -32,9 +32,12 @@ def test_unreachable_mirrors_are_listed_with_the_way_out(project):
     assert not (project.folder / MANIFEST).exists()
 
 
-def test_from_another_folder_the_way_is_said(project):
-    command = [sys.executable, "-m", "snakemake", "--directory", "..", "--cores", "1", "--dry-run"]
-    done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, timeout=120)
+@pytest.mark.parametrize("options", [["--directory", ".."], ["--snakefile", "../project/Snakefile"]])
+def test_from_another_folder_the_way_is_said(project, options):
+    (project.folder.parent / "elsewhere").mkdir()
+    folder = project.folder if options[0] == "--directory" else project.folder.parent / "elsewhere"
+    command = [sys.executable, "-m", "snakemake", *options, "--cores", "1", "--dry-run"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 1
     assert "run the same command in" in done.stdout
     assert "without --snakefile and --directory" in done.stdout
