@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from instrument import Benchmark, Form, Step, main
 
-from equiset.data.catalogue import convert_members
+from equiset.data.catalogue import UNITS, convert_members
 from equiset.stand_ins.fits import write_table
-from equiset.stand_ins.redmapper import MEMBER_TYPE, MEMBER_UNITS, draw_clusters, draw_members
+from equiset.stand_ins.redmapper import MEMBER_TYPE, draw_clusters, draw_members
 
 ROWS = 1_703_685
 
@@ -44,7 +44,7 @@ def write_members(folder: Path, rows: int = ROWS) -> None:
             copy["OBJID"] += at * len(block)
             yield copy
 
-    write_table(folder / "members.fits", blocks(), rounds * len(block), MEMBER_TYPE, MEMBER_UNITS)
+    write_table(folder / "members.fits", blocks(), rounds * len(block), MEMBER_TYPE, UNITS)
     (folder / "clusters").write_text(str(1000 * rounds), encoding="utf-8")
 
 

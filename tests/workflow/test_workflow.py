@@ -219,6 +219,22 @@ def test_a_number_is_the_same_wherever_it_is_shown(finished):
     assert f"scatter {scatter.shown}" in letters
 
 
+def test_a_network_gives_the_same_answers_again(finished, tmp_path):
+    again = tmp_path / "again.parquet"
+
+    def verified(sets):
+        options = f"--run {RUN} --store results/smoke/data/mnist/store --sets results/smoke/mnist_sums/sets/{sets}"
+        command = [sys.executable, "-m", "equiset.stages.verify", *options.split(), "--output", again]
+        environment = os.environ | {"PYTHONPATH": "src"}
+        return subprocess.run(command, cwd=finished.folder, capture_output=True, text=True, env=environment)
+
+    done = verified("N3/seed0")
+    assert done.returncode == 0, done.stderr
+    assert "all 96 predictions are as published, numbers to within 0" in done.stderr
+    assert digest(again) == digest(finished.folder / RUN / "predictions.parquet")
+    assert "are not the sets of" in verified("N3/seed1").stderr
+
+
 def test_a_second_run_has_nothing_to_do(finished):
     done = finished.snakemake()
     assert done.returncode == 0

@@ -26,7 +26,7 @@ MEMBER_COLUMNS = ("ID", *FEATURES[:5], "THETA_I", "THETA_R", *FEATURES[5:], "Z_S
 CLUSTER_COLUMNS = ("ID", "Z_LAMBDA", "LAMBDA", "P_CEN")
 CANDIDATES = 5  # for the centre of a cluster, the length of P_CEN
 
-_UNITS = {"RA": "deg", "DEC": "deg", "R": "Mpc/h", "IMAG": "mag", "IMAG_ERR": "mag"} | dict.fromkeys(MAGNITUDES, "mag")
+UNITS = {"RA": "deg", "DEC": "deg", "R": "Mpc/h", "IMAG": "mag", "IMAG_ERR": "mag"} | dict.fromkeys(MAGNITUDES, "mag")
 _LIMITS = {"RA": (0, 360), "DEC": (-90, 90), "R": (0, 100), "P": (0, 1), "P_FREE": (0, 1), "Z_SPEC": (-0.01, 10)}
 _TOLERANCE = 1e-3  # probabilities are rounded floats
 _MAGNITUDE_LIMITS = (-5, 60)  # what lies outside stands for "not measured"
@@ -172,7 +172,7 @@ def _arrow(table: FitsTable, rows: np.ndarray, provenance: dict[str, Any] | None
         array = pa.array(values.reshape(-1), mask=absent, from_pandas=False)
         if values.ndim == 2:
             array = pa.FixedSizeListArray.from_arrays(array, values.shape[1])
-        unit = column.unit or _UNITS.get(name)
+        unit = column.unit or UNITS.get(name)
         arrays.append(array)
         fields.append(pa.field(name, array.type, metadata={"unit": unit} if unit else None))
     metadata = {"equiset": json.dumps(provenance, sort_keys=True)} if provenance else None

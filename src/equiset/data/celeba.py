@@ -4,7 +4,6 @@ import logging
 import re
 import shutil
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -17,9 +16,9 @@ from equiset.data.celeba_annotations import PARTS, ROLES, Annotations, read_anno
 from equiset.data.celeba_images import ENDINGS, SIDE, SIZE, ImageSource, convert
 from equiset.data.download import download, limits
 from equiset.data.inventory import contents
-from equiset.data.manifest import checked, make_manifest, own_folder, read_manifest, stand_in_advice
+from equiset.data.manifest import checked, make_manifest, of_the_paper, own_folder, read_manifest, stand_in_advice
 from equiset.data.manifest import identify as identify_file
-from equiset.data.source import Address, Kind, SourceSettings, Space, StandIn
+from equiset.data.source import Address, SourceSettings, Space, StandIn
 from equiset.errors import EquisetError
 from equiset.files import atomic_path, digest, digest_json, write_json
 
@@ -109,16 +108,15 @@ def fetch(settings: CelebaSettings, cache: Path) -> dict[str, Any]:
     Whether the images of a folder have CelebA's size shows when they are read: `prepare` settles `kind` and `share`.
     """
     if settings.source == "download":
-        paths, whose = _download(settings, cache), _Whose("whole", 1.0, "CelebA")
+        paths, about = _download(settings, cache), of_the_paper("CelebA", IMAGES, IMAGES, "images")
     elif settings.source == "folder":
         paths = _find(own_folder(settings))
         names = ImageSource(paths["images"]).list()
-        whose = _recognise(paths, names, len(names))
+        about, _ = _recognise(paths, names, len(names))
     else:
         paths = _make_stand_in(settings.stand_in, cache)
-        whose = _Whose("stand-in", 0.0, "stand-in for CelebA: drawn faces with its forty attributes")
-    about = (whose.kind, whose.description, whose.share)
-    manifest = make_manifest(settings, paths, *about, lambda path: _identify(path, cache))
+        about = {"kind": "stand-in", "description": "stand-in for CelebA: drawn faces with its forty attributes"}
+    manifest = make_manifest(settings, paths, **about, identify=lambda path: _identify(path, cache))
     # Beside the downloads, so that a pass over the images that was interrupted is found again.
     return manifest | {"work": str((cache / "unfinished").absolute())}
 
@@ -143,13 +141,8 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: CelebaSettings | N
         )
     missing = np.setdiff1d(np.arange(len(annotations.files)), present)
     if len(missing):
-        log.warning(
-            "%d of %d annotated images are not in %s (the first: %s); they are left out",
-            len(missing),
-            len(annotations.files),
-            paths["images"],
-            annotations.files[missing[0]],
-        )
+        some = f"{len(missing)} of {len(annotations.files)} annotated images are not in {paths['images']}"
+        log.warning("%s (the first: %s); they are left out", some, annotations.files[missing[0]])
     here = annotations.take(present)
     key = [_FORMAT, PIL.__version__, settings.decoding, manifest["files"]["images"]["sha256"], here.files.tolist()]
     task = work / digest_json(key)[:32]
@@ -168,9 +161,8 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: CelebaSettings | N
     _write_absent(annotations.files, here.files[usable], folder / "absent.txt")
     foreign: dict[str, str] = {}
     if about["kind"] != "stand-in":
-        whose = _recognise(paths, sizes, len(usable), found.sizes)
-        about |= {"kind": whose.kind, "share": whose.share, "description": whose.description}
-        foreign = whose.foreign
+        whose, foreign = _recognise(paths, sizes, len(usable), found.sizes)
+        about |= whose
     store = {
         **about,
         "foreign": {"count": len(foreign), "first": dict(sorted(foreign.items())[:_NAMED])},
@@ -230,41 +222,24 @@ def _download(settings: CelebaSettings, folder: Path) -> dict[str, Path]:
 def _find(folder: Path) -> dict[str, Path]:
     """Find the images and the three annotation files below a folder."""
     places = [folder / name for name in _FOLDERS]
-    paths = {}
-    for role in ROLES:
-        candidates = [place / FILES[role].name for place in places]
-        paths[role] = next((path for path in candidates if path.is_file()), None)
-        if paths[role] is None:
-            raise EquisetError(
-                f"datasets.celeba.folder: {folder} lacks {FILES[role].name} (also in "
-                f"{', '.join(name for name in _FOLDERS if name)})"
-            )
+    files = [(role, place / known.name) for place in reversed(places) for role, known in FILES.items()]
+    paths = {role: path for role, path in files if path.is_file()}
     folders = [place / "img_align_celeba" for place in places] + places
-    zips = [place / FILES["images"].name for place in places]
-    paths["images"] = next((path for path in folders if path.is_dir() and any(path.glob("*.jpg"))), None) or next(
-        (path for path in zips if path.is_file()), None
-    )
-    if paths["images"] is None:
-        raise EquisetError(
-            f"datasets.celeba.folder: {folder} lacks the images: {FILES['images'].name}, or a folder "
-            "img_align_celeba with files such as 000001.jpg"
-        )
+    if images := next((path for path in folders if path.is_dir() and any(path.glob("*.jpg"))), None):
+        paths["images"] = images
+    for role, known in FILES.items():
+        if role not in paths:
+            also = f"also in {', '.join(name for name in _FOLDERS if name)}"
+            if role == "images":
+                also = "or a folder img_align_celeba with files such as 000001.jpg"
+            raise EquisetError(f"datasets.celeba.folder: {folder} lacks {known.name} ({also})")
     return paths
-
-
-@dataclass(frozen=True)
-class _Whose:
-    kind: Kind
-    share: float
-    description: str
-    foreign: dict[str, str] = field(default_factory=dict)
-    """Files that are not CelebA's, and why."""
 
 
 def _recognise(
     paths: dict[str, Path], names: Collection[str], usable: int, other_sizes: dict[str, str] | None = None
-) -> _Whose:
-    """Say whose images these are: CelebA's have its annotation files, its names and its size."""
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Say whose images these are, and why files are not CelebA's: these have its names, size and annotations."""
     foreign = {
         FILES[role].name: "not CelebA's annotations" for role in ROLES if digest(paths[role], "md5") != FILES[role].md5
     }
@@ -275,13 +250,10 @@ def _recognise(
         own = f"own images with CelebA's annotations, {len(foreign):,} of {len(names):,} not CelebA's"
     if foreign:
         first = ", ".join(f"{name} ({reason})" for name, reason in sorted(foreign.items())[:_NAMED])
-        log.warning(
-            "%s: %d file(s) not CelebA's; results are not the paper's: %s", paths["images"], len(foreign), first
-        )
-        return _Whose("own", 0.0, own, foreign)
-    if usable == IMAGES:
-        return _Whose("whole", 1.0, "CelebA")
-    return _Whose("part", usable / IMAGES, f"CelebA, {usable:,} of {IMAGES:,} images")
+        count = f"{len(foreign)} file(s) not CelebA's; results are not the paper's"
+        log.warning("%s: %s: %s", paths["images"], count, first)
+        return {"kind": "own", "share": 0.0, "description": own}, foreign
+    return of_the_paper("CelebA", usable, IMAGES, "images"), {}
 
 
 def _is_official(name: str) -> bool:

@@ -30,6 +30,13 @@ def stand_in_advice(settings: SourceSettings) -> str:
     return f"To run on a stand-in: snakemake --cores all --config 'datasets={{{settings.name}: {{source: stand-in}}}}'"
 
 
+def of_the_paper(name: str, present: int, whole: int, items: str) -> dict[str, Any]:
+    """Say of the paper's own data, by the number of items that are present, whether they are the whole of it."""
+    if present == whole:
+        return {"kind": "whole", "share": 1.0, "description": name}
+    return {"kind": "part", "share": present / whole, "description": f"{name}, {present:,} of {whole:,} {items}"}
+
+
 Identify = Callable[[Path], dict[str, Any]]
 
 

@@ -9,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,9 @@ from equiset.data.modelnet40_official import Counts, name_of, recognise, some
 from equiset.data.surface import Cloud, sample_surface
 from equiset.errors import EquisetError
 from equiset.files import write_json
+
+if TYPE_CHECKING:
+    from equiset.data.modelnet40 import ModelNetSettings
 
 log = logging.getLogger(__name__)
 
@@ -63,13 +66,10 @@ def write_store(
     meshes: list[dict[str, Any]],
     folder: Path,
     about: dict[str, Any],
-    sizes: dict[str, int],
-    seed: int,
-    sampling: str,
-    on_bad_mesh: str,
+    settings: "ModelNetSettings",
     threads: int,
 ) -> None:
-    """Draw points of every mesh, as many as `sizes` says for its split, and write
+    """Draw points of every mesh, and write
 
     - `pool.f32`: the points of one mesh after the other, to be memory-mapped; see `equiset.data.pool`;
     - `meshes.parquet`: file, class, label, split, number of points, area, centre and scale that lead back to the
@@ -80,12 +80,13 @@ def write_store(
     folder.mkdir(parents=True, exist_ok=True)
     classes = sorted({mesh["class"] for mesh in meshes})
     sha256, rows, skipped, counts, contents = hashlib.sha256(), [], [], {}, []
-    one = partial(_try, root, seed, sampling)
+    sizes, sampling = {"train": settings.pool, "test": settings.test_pool}, settings.sampling
+    one = partial(_try, root, settings.seed, sampling)
     tasks = [(mesh["file"], sizes[mesh["split"]], mesh["sha256"]) for mesh in meshes]
     with (folder / "pool.f32").open("wb") as file, _mapper(len(meshes), sampling, threads) as mapped:
         for mesh, drawn in zip(meshes, mapped(one, tasks), strict=True):
             if isinstance(drawn, str):
-                if on_bad_mesh == "stop":
+                if settings.on_bad_mesh == "stop":
                     raise EquisetError(drawn)
                 log.warning("left out: %s", drawn)
                 skipped.append({"file": mesh["file"], "reason": drawn.split(". Mend")[0].replace(str(root), "")})

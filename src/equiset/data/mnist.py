@@ -183,7 +183,8 @@ def _find(folder: Path) -> dict[str, Path]:
     """Find the four files in a folder, or where torchvision puts them below it."""
     found: dict[str, Path] = {}
     for place in (folder, folder / "raw", folder / "MNIST" / "raw"):
-        here = {role: path for role, known in FILES.items() if (path := _either(place, known.name))}
+        both = [(role, place / name) for role, known in FILES.items() for name in (known.name[:-3], known.name)]
+        here = {role: path for role, path in both if path.is_file()}
         if len(here) > len(found):
             found = here
     absent = [known.name for role, known in FILES.items() if role not in found]
@@ -193,11 +194,6 @@ def _find(folder: Path) -> dict[str, Path]:
             "(with or without .gz; raw/ and MNIST/raw/ were looked into as well)"
         )
     return found
-
-
-def _either(place: Path, name: str) -> Path | None:
-    candidates = (place / name, place / name.removesuffix(".gz"))
-    return next((path for path in candidates if path.is_file()), None)
 
 
 def _make_stand_in(size: StandInSize, cache: Path) -> dict[str, Path]:

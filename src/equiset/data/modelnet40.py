@@ -102,8 +102,7 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: ModelNetSettings, 
         expected = {mesh["file"]: (mesh["bytes"], mesh["sha256"]) for mesh in meshes}
     for name, (size, _) in expected.items():  # their digests when they are read
         check_raw(root / name, lambda path, size=size: path.is_file() and path.stat().st_size == size)
-    pools = {"train": settings.pool, "test": settings.test_pool}
-    write_store(root, meshes, folder, about, pools, settings.seed, settings.sampling, settings.on_bad_mesh, threads)
+    write_store(root, meshes, folder, about, settings, threads)
 
 
 def _download(settings: ModelNetSettings, cache: Path) -> tuple[Path, dict[str, Any]]:

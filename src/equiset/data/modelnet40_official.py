@@ -10,6 +10,8 @@ from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from equiset.data.manifest import of_the_paper
+
 _TABLE = files("equiset.data").joinpath("modelnet40_official.txt").read_text(encoding="utf-8")
 _LINES = [line.split(" ", 3) for line in _TABLE.splitlines()]
 
@@ -70,11 +72,7 @@ def recognise(meshes: Mapping[str, Counts | None]) -> Recognised:
         classes = len({name.split("/")[0] for name in meshes})
         text = f"user meshes in the layout of ModelNet40, {classes} classes"
         return Recognised({"kind": "own", "share": 0.0, "description": text}, foreign, absent)
-    share = len(meshes) / MESHES
-    if absent:
-        text = f"ModelNet40, {len(meshes):,} of {MESHES:,} meshes"
-        return Recognised({"kind": "part", "share": share, "description": text}, foreign, absent)
-    return Recognised({"kind": "whole", "share": share, "description": "ModelNet40"}, foreign, absent)
+    return Recognised(of_the_paper("ModelNet40", len(meshes), MESHES, "meshes"), foreign, absent)
 
 
 def some(names: Iterable[str], most: int = 5) -> str:

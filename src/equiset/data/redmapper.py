@@ -91,12 +91,16 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: Settings | None = 
     store, paths = checked(manifest, "redmapper", FILES)
     folder.mkdir(parents=True, exist_ok=True)
     clusters = read_clusters(paths["catalogue"])
-    about = {role: _provenance(store, manifest["files"][role], path) for role, path in paths.items()}
-    counts = convert_members(paths["members"], clusters["ID"].to_numpy(), folder, about["members"])
+    about = {"null": "Z_SPEC of -1, and magnitudes that were not measured"}
+    about |= {key: store[key] for key in ("source", "description")}
+    abouts = {
+        role: about | {"file": path.name, "sha256": manifest["files"][role]["sha256"]} for role, path in paths.items()
+    }
+    counts = convert_members(paths["members"], clusters["ID"].to_numpy(), folder, abouts["members"])
     clusters = clusters.append_column("MEMBERS", pa.array(counts.members))
     clusters = clusters.append_column("SPECTROSCOPIC", pa.array(counts.spectroscopic))
     pq.write_table(
-        clusters.replace_schema_metadata({"equiset": json.dumps(about["catalogue"], sort_keys=True)}),
+        clusters.replace_schema_metadata({"equiset": json.dumps(abouts["catalogue"], sort_keys=True)}),
         folder / "clusters.parquet",
     )
     np.save(folder / "offsets.npy", np.concatenate([[0], np.cumsum(counts.members)]))
@@ -113,16 +117,6 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: Settings | None = 
     }
     write_json(folder / "store.json", store)
     log.info("%s: %d clusters, %d members", store["description"], store["clusters"], store["members"])
-
-
-def _provenance(store: dict[str, Any], entry: dict[str, Any], path: Path) -> dict[str, Any]:
-    return {
-        "file": path.name,
-        "sha256": entry["sha256"],
-        "source": store["source"],
-        "description": store["description"],
-        "null": "Z_SPEC of -1, and magnitudes that were not measured",
-    }
 
 
 def _download(settings: RedmapperSettings, folder: Path) -> dict[str, Path]:

@@ -143,35 +143,30 @@ def _rule(condition: Condition, claim: Claim, measures: Measures) -> Iterator[Ru
     for number in found:
         if beside:
             yield Ruling(condition, "shown", "", number)
-            continue
-        ruling = Ruling(condition, "not tested", number.doubt, number)
-        barrier = "" if np.isnan(number.value) else _barrier(claim, condition, number, known)
-        if barrier:
-            ruling = replace(ruling, reason=barrier)
-        elif not np.isnan(number.value):
-            if condition.control:  # it is about what was learnt so far, not about an end
-                number = replace(number, doubt="", unfinished="")
-            ruling = Ruling(condition, *decide(condition.expect, number), number)
-            if condition.control and ruling.verdict == "not reproduced":
-                ruling = replace(ruling, verdict="not tested")
-        yield ruling
+        elif barrier := _barrier(claim, condition, number, known):
+            yield Ruling(condition, "not tested", barrier, number)
+        elif condition.control:  # it is about what was learnt so far, not about an end
+            verdict, reason = decide(condition.expect, replace(number, doubt="", unfinished=""))
+            yield Ruling(condition, "reproduced" if verdict == "reproduced" else "not tested", reason, number)
+        else:
+            yield Ruling(condition, *decide(condition.expect, number), number)
 
 
 def _missing(named: Named, known: Measures) -> str:
-    variants = {number.variant for number in known.numbers}
-    if not variants:
+    if not known.numbers:
         return "experiment not run" if named.variant else "not measured"
     for variant in filter(None, (named.variant, named.less)):
-        if variant not in variants:
+        if variant not in {number.variant for number in known.numbers}:
             return f"variant {variant} not run"
-    names = {number.measure for number in known.numbers}
-    if named.name not in names:
-        return f"{named.name.replace('_', ' ')} not measured"
-    return f"{named.name.replace('_', ' ')} of {named.variant or named.experiment} not measured"
+    of = f" of {named.variant or named.experiment}"
+    measured = named.name in {number.measure for number in known.numbers}
+    return f"{named.name.replace('_', ' ')}{of * measured} not measured"
 
 
 def _barrier(claim: Claim, condition: Condition, number: Number, known: Measures) -> str:
-    """Say what about data, scale, sizes or settings forbids to judge a claim by a number; empty if nothing does."""
+    """Say what forbids to judge a claim by a number: its data, scale, sizes or settings; empty if nothing does."""
+    if np.isnan(number.value):
+        return number.doubt or "no number"
     needs = claim.needs
     if needs.data == "paper" and number.kind not in ("whole", "part"):
         return f"{number.kind} data"

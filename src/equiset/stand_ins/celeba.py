@@ -9,7 +9,9 @@ import os
 import zipfile
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from functools import partial
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -68,23 +70,15 @@ def write_images(annotations: Annotations, path: Path, seed: int, processes: int
     parts = [(annotations.attributes[block], annotations.identity[block], block) for block in blocks]
     processes = min(processes or os.cpu_count() or 1, 1 + len(numbers) // 1000)
     draw = partial(_draw_block, seed=seed)
-    with atomic_path(path) as partial_path, zipfile.ZipFile(partial_path, "w", zipfile.ZIP_STORED) as archive:
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn")) if processes > 1 else nullcontext()
+    with atomic_path(path) as partial_path, zipfile.ZipFile(partial_path, "w", zipfile.ZIP_STORED) as archive, pool:
         archive.writestr(zipfile.ZipInfo("img_align_celeba/"), b"")
-        if processes == 1:
-            _pack(archive, annotations.files, map(draw, parts))
-        else:
-            with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-                _pack(archive, annotations.files, pool.map(draw, parts))
+        blocks = pool.map(draw, parts) if processes > 1 else map(draw, parts)
+        for name, content in zip(annotations.files, chain.from_iterable(blocks), strict=True):
+            # ZipInfo carries 1980 as its date, so that equal pictures make an equal file.
+            archive.writestr(zipfile.ZipInfo(f"img_align_celeba/{name}"), content)
 
 
 def _draw_block(part: tuple[np.ndarray, np.ndarray, np.ndarray], seed: int) -> list[bytes]:
     rows = zip(*part, strict=True)
     return [draw_picture(attributes, int(identity), int(number), seed) for attributes, identity, number in rows]
-
-
-def _pack(archive: zipfile.ZipFile, files: np.ndarray, blocks) -> None:
-    names = iter(files)
-    for block in blocks:
-        for content in block:
-            # ZipInfo carries 1980 as its date, so that equal pictures make an equal file.
-            archive.writestr(zipfile.ZipInfo(f"img_align_celeba/{next(names)}"), content)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
+from equiset.data.catalogue import BANDS, UNITS
 from equiset.stand_ins.fits import write_table
 
-BANDS = "UGRIZ"
 _CLUSTERS_PER_BLOCK = 1000
 
 # Every twentieth quantile of Z_LAMBDA.
@@ -73,8 +73,6 @@ _SHARED_CLUSTERS = 0.05  # of clusters overlap with the one before, and share ga
 _KM_S = 299_792.458
 
 CLUSTER_UNITS = {"RA": "deg", "DEC": "deg", "IMAG": "mag", "RA_CEN": "deg", "DEC_CEN": "deg"}
-MEMBER_UNITS = {"RA": "deg", "DEC": "deg", "R": "Mpc/h", "IMAG": "mag", "IMAG_ERR": "mag"}
-MEMBER_UNITS |= {f"MODEL_{kind}_{band}": "mag" for kind in ("MAG", "MAGERR") for band in BANDS}
 
 _MODEL_MAGS = [(f"MODEL_{kind}_{band}", ">f4") for band in BANDS for kind in ("MAG", "MAGERR")]
 MEMBER_TYPE = np.dtype(
@@ -98,10 +96,10 @@ def write(catalogue: Path, members: Path, clusters: int, seed: int) -> None:
     def blocks() -> Iterator[np.ndarray]:
         for rows in draw_members(sky, seed):
             starts = np.flatnonzero(np.diff(rows["ID"], prepend=-1))
-            tops.append(_top_members(rows, starts))
+            tops.append(rows[starts[:, None] + np.arange(5)])  # candidates for the centre
             yield rows
 
-    write_table(members, blocks(), int(sky["members"].sum()), MEMBER_TYPE, MEMBER_UNITS)
+    write_table(members, blocks(), int(sky["members"].sum()), MEMBER_TYPE, UNITS)
     rows = _cluster_rows(sky, np.concatenate(tops), np.random.default_rng([seed, 1]))
     write_table(catalogue, iter([rows]), clusters, CLUSTER_TYPE, CLUSTER_UNITS)
 
@@ -234,11 +232,6 @@ def _share(rows: np.ndarray, sky: dict[str, np.ndarray], rng: np.random.Generato
         east = east * np.cos(np.radians(sky["DEC"][second]))
         north = rows["DEC"][here] - sky["DEC"][second]
         rows["R"][here] = np.hypot(east, north) / _degrees_per_mpc(sky["Z_LAMBDA"][[second]])
-
-
-def _top_members(rows: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the first five members of each cluster, its candidates for the centre."""
-    return rows[starts[:, None] + np.arange(5)]
 
 
 def _cluster_rows(sky: dict[str, np.ndarray], top: np.ndarray, rng: np.random.Generator) -> np.ndarray:
