@@ -112,6 +112,8 @@ class LogHandler(LogHandlerBase):
         elif hasattr(record, "plan"):
             self.left = TimeLeft(record.plan)
             self._print(record.msg)
+        elif event == LogEvent.ERROR and record.msg.startswith("RuleException:\nCalledProcessError"):
+            pass  # the whole command of a failed job, which is reported by JOB_ERROR as well
         elif record.levelno >= WARNING or (event is None and not record.msg.startswith(_CHATTER)):
             self._print(record.msg)
         self._show_state()
