@@ -359,11 +359,12 @@ def where_results_are():
     from equiset.results.judging import in_words
 
     folder = Path("results", config_at().scale)
-    lines = []
-    if (claims := folder / "claims" / "claims.csv").exists():
+    lines = [
+        f"Report: {folder}/report.html",
+        f"Tables and figures: {folder}/<experiment>/; runs in MLflow: make ui",
+    ]
+    claims = folder / "claims" / "claims.csv"
+    if claims.exists():  # and not in a storage elsewhere
         table = pd.read_csv(claims, keep_default_na=False)
-        lines.append(f"The paper's claims, {in_words(judged(table))}.")
-    if (report := folder / "report.html").exists():
-        lines.append(f"Report: {report}")
-    lines.append(f"Tables and figures: {folder}/<experiment>/; runs in MLflow: make ui")
+        lines.insert(0, f"The paper's claims, {in_words(judged(table))}.")
     return "\n".join(lines)
