@@ -46,4 +46,5 @@ onstart:
 
 
 onsuccess:
-    logger.info(where_results_are())
+    if any(job.rule.name == "all" for job in workflow.dag.jobs):
+        logger.info(where_results_are())

@@ -56,11 +56,11 @@ class TimeLeft:
         return seconds
 
     def seconds(self) -> float | None:
-        """Return the estimate; None while there are trainings to come and none has ended."""
-        trains = any(kind[0] == "train" and count > 0 for kind, count in self.waiting.items())
-        if trains and not self._seconds["train"]:
+        """Return the estimate; None while there are trainings to finish and none has ended."""
+        to_come = [*self.waiting.elements(), *(kind for kind, _ in self._running.values())]
+        if any(rule == "train" for rule, _ in to_come) and not self._seconds["train"]:
             return None
-        left = sum(count * self._usual(kind) for kind, count in self.waiting.items())
+        left = sum(self._usual(kind) for kind in self.waiting.elements())
         now = time.monotonic()
         left += sum(max(0.0, self._usual(kind) - (now - started)) for kind, started in self._running.values())
         return left / self._at_once
@@ -112,6 +112,8 @@ class LogHandler(LogHandlerBase):
         elif hasattr(record, "plan"):
             self.left = TimeLeft(record.plan)
             self._print(record.msg)
+        elif event == LogEvent.ERROR and record.msg.startswith("RuleException:\nCalledProcessError"):
+            pass  # the whole command of a failed job, which is reported by JOB_ERROR as well
         elif record.levelno >= WARNING or (event is None and not record.msg.startswith(_CHATTER)):
             self._print(record.msg)
         self._show_state()

@@ -115,6 +115,8 @@ def test_a_failure_shows_the_end_of_its_log(monkeypatch, tmp_path):
     assert lines[0] == "FAILED: Training redshift set, seed 0"
     assert "    the reason" in lines
     assert len(lines) == 23
+    say(to, "WorkflowError:\nAt least one job did not complete successfully.", logging.ERROR, event=LogEvent.ERROR)
+    assert len(stream.getvalue().splitlines()) == 25
 
 
 @pytest.mark.parametrize("option", ["dryrun", "printshellcmds", "verbose", "debug_dag"])
