@@ -5,9 +5,16 @@ BIN := $(VENV)/bin
 SCALE ?= demo
 PORT ?= 5000
 RUN ?= point_clouds/set-100/seed0
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
+PIP := $(BIN)/pip install --disable-pip-version-check --progress-bar off
+# What pip says, as one line that is rewritten: how many packages, and which one is being downloaded.
+COUNTED := awk '/^(Collecting|Processing)/ { n += 1; now = $$2 } /^ *Downloading/ { now = $$2 " " $$3 " " $$4 } \
+	/^Installing/ { now = "installing them" } \
+	now { printf "\r  %d packages: %-60.60s", n, now; fflush() } END { if (now) print "" }'
 
 .PHONY: help install install-cluster results bench gpu-check reference publish judge verify test test-faults test-cluster \
-	fuzz audit lint format ui track lock schema clean
+	fuzz audit lint types format docs ui track lock schema clean
 
 help:  ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -16,21 +23,22 @@ install: $(VENV)/installed  ## Create .venv with the locked versions
 
 # torch stands outside the lock: its build (CPU, CUDA) differs by machine, its version does not.
 $(VENV)/installed: requirements.lock requirements-torch.txt pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "equiset needs Python 3.11 or newer")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-torch.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "equiset needs Python 3.11 or newer")'
+	@echo "Installing into $(VENV): about 2.6 GB, some minutes, most of them for the next two steps"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "1/3 packages of requirements.lock" && $(PIP) --require-hashes -r requirements.lock | $(COUNTED)
+	@echo "2/3 torch" && $(PIP) -r requirements-torch.txt | $(COUNTED)
+	@echo "3/3 equiset itself" && $(PIP) --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
 
 install-cluster: $(VENV)/installed-cluster  ## Add what a cluster needs: Snakemake's executors, PostgreSQL's driver
 
 $(VENV)/installed-cluster: requirements-cluster.lock $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-cluster.lock
+	@$(PIP) --require-hashes -r requirements-cluster.lock | $(COUNTED)
 	touch $@
 
 results: install  ## Run the whole workflow (SCALE=smoke|demo|paper)
-	$(BIN)/snakemake --cores all --config scale=$(SCALE)
+	@$(BIN)/snakemake --cores all --config scale=$(SCALE)
 
 bench: install  ## Measure speed and memory against rivals, about twelve minutes: results/bench/
 	$(BIN)/python benchmarks --output results/bench
@@ -64,6 +72,12 @@ lint: install  ## Check the style of code and workflow
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+
+types: install  ## Check the types of what people import
+	$(BIN)/mypy
+
+docs: install  ## Build the API pages: build/docs/equiset.html
+	$(BIN)/python docs/build.py build/docs
 
 format: install  ## Bring code and workflow into style
 	$(BIN)/ruff check --fix .

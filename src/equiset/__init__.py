@@ -1,7 +1,7 @@
 """Permutation-equivariant layers for learning on sets, and the workflow that reproduces their paper.
 
-The public names need torch alone and are imported on first use, so that the stages of the workflow
-that do not touch a network never pay for importing torch.
+The public names need torch alone, but for `load_run`, which needs what the workflow needs. They are imported on first
+use, so that the stages of the workflow that do not touch a network never pay for importing torch.
 """
 
 from importlib import import_module
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from equiset.nn import SetDropout, SetEncoder, SetLayer, SetNorm, SetPool, SetSequential
     from equiset.sets import PackedSets, collate
+    from equiset.trained import load_run
 
 __all__ = [
     "PackedSets",
@@ -20,14 +21,16 @@ __all__ = [
     "SetPool",
     "SetSequential",
     "collate",
+    "load_run",
 ]
 __version__ = "0.1.0"
+_HOMES = {"PackedSets": "equiset.sets", "collate": "equiset.sets", "load_run": "equiset.trained"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'equiset' has no attribute {name!r}")
-    return getattr(import_module("equiset.sets" if name in ("PackedSets", "collate") else "equiset.nn"), name)
+    return getattr(import_module(_HOMES.get(name, "equiset.nn")), name)
 
 
 def __dir__() -> list[str]:

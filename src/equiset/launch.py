@@ -1,4 +1,4 @@
-"""Starts the processes that train one network together, and lets them find each other. The rest is in `parallel`."""
+"""Starts the processes that train one network together and connects them. The rest is in `parallel`."""
 
 import logging
 import os
@@ -26,7 +26,7 @@ def launch(processes: int, program: str, arguments: list[str]) -> None:
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if any(name == "lo" for _, name in socket.if_nameindex()):
-        # All are on this machine, whatever its name resolves to.
+        # All of them run on this machine, whatever its name resolves to.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     options = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={processes}"]
     try:
@@ -49,16 +49,11 @@ def joined(device: torch.device) -> Iterator[torch.device]:
     if not started():
         yield device
         return
-    local, local_processes = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
-    if device.type == "cuda":
-        if local_processes > torch.cuda.device_count():
-            raise EquisetError(
-                f"config key 'processes' is {local_processes}, but torch sees {torch.cuda.device_count()} CUDA devices"
-            )
-        device = torch.device("cuda", local)
+    if device.type == "cuda":  # `placement` took one for each process
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    if not is_first():  # what all have to say is said once
+    if not is_first():  # one process logs for all
         logging.getLogger().setLevel(logging.ERROR)
     try:
         yield device

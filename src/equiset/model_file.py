@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 
 from equiset.experiments import experiment_module
-from equiset.files import read_json
-from equiset.training import load_weights
+from equiset.given import RunSpec, settings_of
+from equiset.trained import load_run
 
 FILES = ("run.json", "weights.safetensors")
 
@@ -22,10 +21,7 @@ class Network:
     """A network in evaluation, from arrays to arrays."""
 
     def __init__(self, folder: Path):
-        info = read_json(folder / "run.json")
-        weights = folder / "weights.safetensors"
-        model = _module(info).build(_settings(info), info["sets"], load_file(weights))
-        self.module = load_weights(model, weights).eval()
+        self.module = load_run(folder).network
 
     @torch.no_grad()
     def predict(self, model_input: np.ndarray, params: Any = None) -> np.ndarray:
@@ -40,13 +36,5 @@ def _load_pyfunc(path: str) -> Network:
 
 def input_shape(info: dict[str, Any]) -> tuple[int, ...]:
     """Return the shape of what a network takes, -1 where it is free, from the content of its run.json."""
-    return _module(info).input_shape(_settings(info), info["sets"])
-
-
-def _module(info: dict[str, Any]) -> Any:
-    return experiment_module(info["spec"]["experiment"], "model")
-
-
-def _settings(info: dict[str, Any]) -> Any:
-    settings = experiment_module(info["spec"]["experiment"], "settings").ExperimentSettings.variant_class()
-    return settings.model_validate(info["spec"]["settings"])
+    module = experiment_module(info["spec"]["experiment"], "model")
+    return module.input_shape(settings_of(info["spec"], RunSpec), info["sets"])

@@ -1,14 +1,14 @@
 """MLflow's own pages, opened where the runs are: an app for `mlflow server --app-name equiset`.
 
-A new browser sees MLflow's pages for language models, on which no training is to be found. The choice is the browser's,
-kept in its local storage; nothing that is known of an experiment changes it (mlflow issue 24498).
+In a new browser MLflow shows its pages for language models, which list no training runs. The browser keeps the choice
+in its local storage, and no setting of an experiment changes it (mlflow issue 24498).
 """
 
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import Any
 
-# Its assistant would open by itself and take a quarter of the window; a button opens it.
+# The assistant would open by itself and take a quarter of the window; a button still opens it.
 _CHOICE = """<script>
 localStorage['mlflow.workflowType_v1'] ??= '"machine_learning"';
 localStorage['mlflow.assistant.fab.autoOpenedOnFirstLoad_v1'] ??= 'true';
@@ -16,8 +16,8 @@ localStorage['mlflow.assistant.fab.autoOpenedOnFirstLoad_v1'] ??= 'true';
 
 
 def create_app() -> Callable[..., Awaitable[None]]:
-    """Return MLflow's server, whose first page has chosen model training in a browser that has chosen nothing yet."""
-    # Here, for the process that serves: the one that starts it asks this module for its names alone.
+    """Return MLflow's server; its first page selects model training in browsers that have not chosen yet."""
+    # Imported here, in the serving process: the one that starts it only looks up names in this module.
     from mlflow.server.fastapi_app import app
     from starlette.responses import HTMLResponse
 

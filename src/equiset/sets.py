@@ -119,7 +119,7 @@ class PackedSets:
         """Pack a nested tensor (sets, members, channels) whose members differ in number."""
         if not isinstance(nested, Tensor) or not nested.is_nested or nested.dim() != 3:
             raise ValueError(f"expected a nested tensor (sets, members, channels), got {_describe(nested)}")
-        if nested.layout == torch.jagged and nested.lengths() is None and not isinstance(nested.shape[1], int):
+        if nested.layout == torch.jagged and nested.lengths() is None and not isinstance(nested.shape[1], int):  # type: ignore[attr-defined]
             return cls(nested.values(), nested.offsets())
         return cls.from_list(nested.unbind())
 
@@ -264,7 +264,7 @@ def collate(samples: Sequence[Any]) -> Any:
         return {key: collate([sample[key] for sample in samples]) for key in first}
     if isinstance(first, tuple | list):
         return tuple(collate(column) for column in zip(*samples, strict=True))
-    return default_collate(samples)
+    return default_collate(samples)  # type: ignore[arg-type]
 
 
 def _restore(rows: Tensor, host: Tensor) -> PackedSets:
@@ -283,7 +283,7 @@ torch.serialization.add_safe_globals([_restore])
 register_pytree_node(
     PackedSets,
     lambda sets: ([sets.rows, sets.sizes], None),
-    _unflatten,
+    _unflatten,  # type: ignore[arg-type]
     serialized_type_name="equiset.PackedSets",
     flatten_with_keys_fn=lambda sets: (
         [(GetAttrKey("rows"), sets.rows), (GetAttrKey("sizes"), sets.sizes)],

@@ -4,19 +4,23 @@
 """
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from equiset.experiments import EXPERIMENTS
+from equiset.stages import judge
 from equiset.tracking import addresses
 
+from ..report_folder import write_results
+from ..unit.made_up_runs import ROOT
 from ..unit.test_report import page_of
 
 # What sticks out of the window, or out of a box that does not scroll, and texts that lie on each other.
 STICKING_OUT = """
 [...document.querySelectorAll('body *')].filter(element => {
-  if (element.closest('.scroll, .zoom, svg') && !element.matches('.scroll, .zoom')) return false;
+  if (element.closest('.scroll, .zoom, nav, svg') && !element.matches('.scroll, .zoom, nav')) return false;
   const box = element.getBoundingClientRect();
   return box.width > 1 && box.height > 1 && (box.left < -1 || box.right > innerWidth + 1);
 }).map(element => element.outerHTML.slice(0, 120))
@@ -55,6 +59,32 @@ def test_the_report_fits_the_window(browser, results, width):
     assert [address for address in page.requests() if not address.startswith(("data:", "file:"))] == []
 
 
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_navigation_stays_in_sight_and_a_click_leads_back_to_the_top(browser, results, width):
+    page_of(results)
+    page = browser.open((results / "report.html").as_uri(), width)
+    page.evaluate("document.querySelector('#provenance').scrollIntoView({behavior: 'instant'})")
+    assert page.evaluate("scrollY") > 500
+    assert page.evaluate("Math.abs(document.querySelector('nav').getBoundingClientRect().top)") < 1
+    # The title is beneath it, not behind it.
+    title = "document.querySelector('#provenance-title').getBoundingClientRect()"
+    assert page.evaluate(f"{title}.top >= document.querySelector('nav').getBoundingClientRect().bottom - 1")
+    page.click(".top")
+    page.wait_for("scrollY === 0")
+
+
+def test_all_claims_print_on_two_pages(browser, results, tmp_path):
+    judge.main(["--claims", str(ROOT / "workflow" / "claims.yaml"), "--output", str(tmp_path / "claims")])
+    folder = write_results(tmp_path / "printed")
+    for path in (tmp_path / "claims").iterdir():
+        shutil.copy(path, folder / "claims")
+    assert page_of(folder).count('<tr id="claim-') == 23
+    page = browser.open((folder / "report.html").as_uri(), 718)  # A4 at 96 dots per inch, less its margins
+    page.call("Emulation.setEmulatedMedia", media="print")
+    keep(page, "report-print", whole=True)
+    assert page.evaluate("document.querySelector('#claims').getBoundingClientRect().bottom + scrollY") < 2 * 1047
+
+
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_clicks_lead_from_mlflows_home_to_runs_charts_and_artifacts(browser, mlflow_server, experiment):
     """As a person who has never been there: nothing but the address that `make ui` prints, and clicks."""
@@ -82,9 +112,9 @@ def test_clicks_lead_from_mlflows_home_to_runs_charts_and_artifacts(browser, mlf
 
 
 CURVE = "document.querySelector('.scatterlayer .js-line')?.getAttribute('d')"
-# Charts are drawn when they come into view.
+# Charts are drawn, and named, when they come into view; those by epoch are the last.
 SCROLL = """
-[...document.querySelectorAll('span, div')].findLast(one => one.innerText?.trim() === 'train_loss')?.scrollIntoView()
+[...document.querySelectorAll('button')].findLast(one => one.innerText.trim() === 'Add section')?.scrollIntoView()
 """
 
 

@@ -9,7 +9,7 @@ import pytest
 from equiset.errors import EquisetError
 from equiset.laws.measures import measure_layers
 from equiset.results.claims import Above, AtChance, PaperValue, Within
-from equiset.results.judging import decide, in_words, judge, judge_all
+from equiset.results.judging import decide, judge, judge_all
 from equiset.results.measures import Number
 
 from .made_up_runs import CLAIMS, clouds, faces, galaxies, measured, sums, write_run
@@ -340,14 +340,3 @@ def test_predictions_of_another_version_are_a_fault(tmp_path):
     run = write_run(tmp_path, "redshift", "set", galaxies(0.02).drop(columns="split"))
     with pytest.raises(EquisetError, match=r"seed0: its files lack 'split', which scatter needs"):
         measured(run)
-
-
-def test_counts_are_split_by_what_a_verdict_rests_on():
-    rows = [
-        ("reproduced", "the paper's data"),
-        ("reproduced", "stand-ins"),
-        ("not reproduced", "the paper's data"),
-        ("not tested", ""),
-    ]
-    paper, stand_ins = "on the paper's data: 1 reproduced, 1 not", "on stand-ins: 1 reproduced, 0 not"
-    assert in_words(rows) == f"{paper} reproduced; {stand_ins} reproduced; 1 not tested"

@@ -222,8 +222,8 @@ def table() -> str:
         if FEATURES[feature] is refuses_to_be_traced:
             return "refused"
         if FEATURES[feature] is makes_ensembles and not list(LAYERS[layer]().parameters()):
-            return "no parameters"
-        return "dense, packed"
+            return "–"
+        return "● ●"
 
     lines = [f"| | {' | '.join(FEATURES)} |", f"|:--|{':-:|' * len(FEATURES)}"]
     lines += [f"| {layer} | {' | '.join(cell(feature, layer) for feature in FEATURES)} |" for layer in LAYERS]

@@ -32,9 +32,12 @@ def test_unreachable_mirrors_are_listed_with_the_way_out(project):
     assert not (project.folder / MANIFEST).exists()
 
 
-def test_from_another_folder_the_way_is_said(project):
-    command = [sys.executable, "-m", "snakemake", "--directory", "..", "--cores", "1", "--dry-run"]
-    done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, timeout=120)
+@pytest.mark.parametrize("options", [["--directory", ".."], ["--snakefile", "../project/Snakefile"]])
+def test_from_another_folder_the_way_is_said(project, options):
+    (project.folder.parent / "elsewhere").mkdir()
+    folder = project.folder if options[0] == "--directory" else project.folder.parent / "elsewhere"
+    command = [sys.executable, "-m", "snakemake", *options, "--cores", "1", "--dry-run"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 1
     assert "run the same command in" in done.stdout
     assert "without --snakefile and --directory" in done.stdout
@@ -43,7 +46,10 @@ def test_from_another_folder_the_way_is_said(project):
 def test_a_tracking_address_that_is_none_is_said(project):
     done = project.snakemake("--dry-run", MLFLOW_TRACKING_URI="http://[")
     assert done.returncode == 1
-    assert "the tracking address is none (Invalid IPv6 URL): mend tracking.uri or MLFLOW_TRACKING_URI" in done.stdout
+    assert (
+        "the tracking address is not valid (Invalid IPv6 URL): correct tracking.uri or MLFLOW_TRACKING_URI"
+        in done.stdout
+    )
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from equiset.files import canonical_json, digest, digest_json, read_json
 from equiset.results.measures import Measures
 from equiset.stages import readme
 
+from ..latex import overfull_boxes
 from ..rewriting import other_number, other_words
 from .conftest import ROOT, Project
 
@@ -43,7 +44,7 @@ def test_every_promised_table_and_figure_is_there(finished, experiment):
         assert r"\toprule" in latex
         assert latex.isascii(), "plain LaTeX knows no other signs"
         assert "STAND-IN" in (folder / "tables" / f"{name}.md").read_text()
-    for name in settings.drawn:
+    for name in set(settings.figures) & set(settings.shown):
         assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert (folder / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
 
@@ -57,6 +58,12 @@ def test_the_tables_have_the_rows_of_the_config(finished):
     assert list(clouds["variant"]) == ["set-1000", "graph-1000"]
     text = (folder / "point_clouds" / "tables" / "table1.md").read_text()
     assert text.count("(quoted)") == 11
+
+
+def test_the_tables_fit_a_page_of_an_article(finished, tmp_path):
+    tables = sorted((finished.folder / "results" / "smoke").glob("*/**/*.tex"))
+    assert len(tables) > 7
+    assert overfull_boxes(tables, tmp_path) == []
 
 
 def test_every_claim_has_a_verdict(finished):
@@ -115,17 +122,30 @@ def test_a_run_leaves_metrics_predictions_weights_and_its_story(finished):
     assert (finished.folder / "results/smoke/benchmarks/train/mnist_sums/IV-N3/seed0.tsv").exists()
 
 
-def test_the_user_is_told_where_the_results_are(finished):
-    assert "results/smoke/mnist_sums/tables/" in finished.output
-    assert "make ui" in finished.output
-    assert "report   results/smoke/report.html" in finished.output
+def test_the_terminal_shows_each_training_and_ends_with_the_verdicts(finished):
+    lines = finished.output.splitlines()
+    assert len(lines) < 120
+    settings = {name: config_of(finished).experiment(name) for name in EXPERIMENTS}
+    for experiment, one in settings.items():
+        for name in one.running:
+            for seed in one.seeds:
+                begin = f"  Training {experiment} {name}, seed {seed}: "
+                (line,) = [line for line in lines if begin in line and "now: " not in line]
+                assert re.search(r": (validation|training) (accuracy [\d.]+ %|scatter [\d.]+), \d+:\d\d$", line)
+    (verdicts,) = [number for number, line in enumerate(lines) if line.startswith("On the paper's data: ")]
+    assert lines[verdicts].endswith("Of the 11 others: 1 reproduced on generated sets, 10 not tested.")
+    assert lines[verdicts + 1] == "Report: results/smoke/report.html"
+    assert "make ui" in lines[verdicts + 2]
+    # Snakemake's own log has what the terminal leaves out.
+    (log, *_) = sorted((finished.folder / ".snakemake" / "log").glob("*.log"))
+    assert "Evaluating mnist_sums IV-N3, seed 0" in log.read_text()
 
 
 def test_the_report_shows_every_table_and_figure(finished):
     page = (finished.folder / "results" / "smoke" / "report.html").read_text()
     for experiment in EXPERIMENTS:
         settings = config_of(finished).experiment(experiment)
-        for name in (*settings.tables, *settings.drawn):
+        for name in settings.shown:
             assert f'id="{experiment}-{name}"' in page
     assert page.count("<strong>STAND-IN data</strong>") == 2 * len(EXPERIMENTS)
     numbers = pd.read_csv(finished.folder / "results/smoke/mnist_sums/tables/accuracy.csv")

@@ -63,7 +63,7 @@ rule judge_claims:
             "results/{{scale}}/{part}/measures.parquet", part=[*EXPERIMENTS, "laws"]
         ),
     output:
-        claims=multiext("results/{scale}/claims/claims", ".csv", ".md", ".tex"),
+        claims=multiext("results/{scale}/claims/claims", ".csv", ".md", ".tex", ".png"),
         conditions="results/{scale}/claims/conditions.csv",
     log:
         "results/{scale}/logs/judge_claims.log",
@@ -96,6 +96,7 @@ use rule judge_claims as judge_claims_of_one with:
             ".csv",
             ".md",
             ".tex",
+            ".png",
         ),
         conditions="results/{scale}/{experiment}/claims/conditions.csv",
     log:

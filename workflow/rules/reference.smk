@@ -109,7 +109,7 @@ rule judge:
 
 
 rule readme:
-    """Judge the published runs, and put claims and the MNIST table into README.md."""
+    """Judge the published runs, and put what was found into README.md."""
     input:
         claims=local("workflow/claims.yaml"),
     log:

@@ -112,7 +112,7 @@ def _images_in(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 
 
 def _is_image(name: str) -> bool:
-    # What macOS leaves beside each file, `._000001.jpg`, has its ending and is none.
+    # macOS leaves files such as `._000001.jpg` that have an image's extension but are not images.
     return name.endswith(ENDINGS) and not name.startswith(".")
 
 

@@ -163,7 +163,7 @@ def _download(settings: MnistSettings, folder: Path) -> dict[str, Path]:
             log.warning("%s", failures[-1])
     if missing:
         reasons = " ".join(failures) or "datasets.mnist.mirrors is empty."
-        raise EquisetError(f"MNIST is not to be had from any mirror. {reasons} {stand_in_advice(settings)}")
+        raise EquisetError(f"No mirror delivered MNIST. {reasons} {stand_in_advice(settings)}")
     return paths
 
 

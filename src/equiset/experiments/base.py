@@ -79,9 +79,9 @@ class Experiment(Settings):
         return [name for name in self.variants if self.run == "all" or name in self.run]
 
     @property
-    def drawn(self) -> tuple[str, ...]:
-        """The figures that there is something to draw for."""
-        return self.figures
+    def shown(self) -> tuple[str, ...]:
+        """The tables and figures that the running variants fill."""
+        return (*self.tables, *self.figures)
 
     @model_validator(mode="after")
     def _names_exist(self) -> "Experiment":

@@ -10,7 +10,7 @@ from equiset.nn.shares import Draws
 class SetDropout(Draws, TakesSets):
     """Dropout that drops a channel for all members of a set at once (sec. 2).
 
-    While training, y = x m / (1 - p), where m holds one draw for each set and channel, 0 with probability p and else
+    While training, y = x m / (1 − p), where m holds one draw for each set and channel, 0 with probability p and else
     1, and is shared by all members. Dropped independently, a channel could be read off the other members. In
     evaluation mode the input is passed through. The same state of the random generator drops the same channels of
     dense and of packed sets.

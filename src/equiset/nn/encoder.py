@@ -27,12 +27,12 @@ KEPT_BYTES = 2**32
 class SetEncoder(nn.Module, TakesSets):
     r"""Set layers and a pooling over the members: the invariant part of the network for point clouds (sec. 3.2).
 
-    f(x) = pool(h_k), h_l = s(b_l + (h_{l-1} - 1 max h_{l-1}) G_l) (eq. 5), h_0 = x; other forms as in `SetLayer`.
+    f(x) = pool(hₖ), hₗ = σ((hₗ₋₁ − 1 max hₗ₋₁) Γₗ + βₗ) (eq. 5), h₀ = x; other forms as in `SetLayer`.
     `SetDropout` follows each layer if asked for.
 
     Where layers are max-normalised, the pooling is a maximum and no dropout acts, few members matter to the gradient.
-    The pooled maximum passes it to the members that win a channel of h_k. The layer below passes it to the same
-    members, and through -1 max h_{k-1} to those that win a channel of h_{k-1}; and so on down to the input. All other
+    The pooled maximum passes it to the members that win a channel of hₖ. The layer below passes it to the same
+    members, and through −1 max hₖ₋₁ to those that win a channel of hₖ₋₁; and so on down to the input. All other
     members have a gradient of exactly zero. So a few sets at a time go through all layers, only the rows of winners
     are kept, and the backward pass multiplies these rows alone. Nothing is approximated: values and gradients are
     those of `plain` up to rounding, and members that share a maximum share its gradient evenly. It takes a fraction of
@@ -46,7 +46,7 @@ class SetEncoder(nn.Module, TakesSets):
     `plain`.
 
     Args:
-        widths: channels of the members and of each layer, [in, w_1, ..., w_k].
+        widths: channels of the members and of each layer, [in, w₁, ..., wₖ].
         form: of the layers, see `SetLayer`.
         activation: of the layers, see `SetLayer`; a module is shared by all layers.
         pool: ``"max"``, ``"mean"`` or ``"sum"``, see `SetPool`.
@@ -56,7 +56,7 @@ class SetEncoder(nn.Module, TakesSets):
         bias: whether the layers have one.
 
     Shapes:
-        (batch, members, in) or `PackedSets` to (batch, w_k). The maximum and mean of an empty set raise `ValueError`.
+        (batch, members, in) or `PackedSets` to (batch, wₖ). The maximum and mean of an empty set raise `ValueError`.
 
     >>> import torch
     >>> from equiset import SetEncoder
@@ -79,12 +79,12 @@ class SetEncoder(nn.Module, TakesSets):
         if len(widths) < 2:
             raise ValueError(f"expected the channels of the input and of at least one layer, got {list(widths)}")
         options = {"bias": bias, "device": device, "dtype": dtype}
-        self.layers = nn.ModuleList(SetLayer(i, o, form, activation, **options) for i, o in pairwise(widths))
+        self.layers = nn.ModuleList(SetLayer(i, o, form, activation, **options) for i, o in pairwise(widths))  # type: ignore[arg-type]
         self.dropout = SetDropout(dropout)
         self.pool = SetPool(pool)
 
     def forward(self, sets: Tensor | PackedSets) -> Tensor:
-        values, layout = unpack(sets, self.layers[0].in_features)
+        values, layout = unpack(sets, self.layers[0].in_features)  # type: ignore[arg-type]
         if torch.compiler.is_compiling() or inside_torch_func() or self._fits(values):
             return self.plain(sets)
         curve = self._curve(values, layout)
@@ -96,7 +96,7 @@ class SetEncoder(nn.Module, TakesSets):
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (values, *parameters)):
             return _WinningRows.apply(values, layout, curve, *parameters)
         with torch.no_grad():
-            climb = _Climb(curve, parameters, values, layout)
+            climb = _Climb(curve, parameters, values, layout)  # type: ignore[arg-type]
             return torch.cat([climb(chunk, climb.sets_of(chunk))[0] for chunk in climb.chunks])
 
     def plain(self, sets: Tensor | PackedSets) -> Tensor:
@@ -120,7 +120,7 @@ class SetEncoder(nn.Module, TakesSets):
             return True
         widths = [self.layers[0].in_features, *(layer.out_features for layer in self.layers)]
         rows = values.numel() // max(1, values.shape[-1])
-        return 2 * rows * sum(widths) * values.element_size() <= KEPT_BYTES
+        return 2 * rows * sum(widths) * values.element_size() <= KEPT_BYTES  # type: ignore[arg-type]
 
     def _curve(self, values: Tensor, layout: Layout | None) -> "_Curve | None":
         """Give the activation if it is enough to follow the winners, else None."""
@@ -285,7 +285,7 @@ class _WinningRows(Function):
                 above, (places, sets, below, top) = places, (next(kept) for _ in range(4))
                 among = torch.searchsorted(places, above)
                 if wanted[2 * level]:
-                    grads[2 * level].addmm_(rows.t(), below.index_select(0, among), alpha=scale)
+                    grads[2 * level].addmm_(rows.t(), below.index_select(0, among), alpha=scale)  # type: ignore[union-attr]
                 if wanted[2 * level + 1]:
                     grads[2 * level + 1] += sums.sum(0)
                 if level == ctx.bottom and not wants_values:
@@ -296,7 +296,7 @@ class _WinningRows(Function):
                     rows *= ctx.curve.slope(scale * (below + top.index_select(0, sets)) + (1 - scale))
                     sums = torch.zeros_like(top).index_add_(0, sets, rows)
                 else:
-                    grad_values.view(-1, ctx.shape[-1])[chunk.start :].index_copy_(0, places, rows)
+                    grad_values.view(-1, ctx.shape[-1])[chunk.start :].index_copy_(0, places, rows)  # type: ignore[union-attr]
         return grad_values, None, None, *grads
 
 

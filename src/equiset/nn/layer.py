@@ -17,31 +17,33 @@ _ACTIVATIONS = {"tanh": nn.Tanh, "elu": nn.ELU, "relu": nn.ReLU}
 class SetLayer(nn.Module, TakesSets):
     r"""A layer that commutes with every permutation of the members of a set.
 
-    With x of shape (members, in) and one row of maxima (means) over the members x_max (x_mean), the forms are
+    With x of shape (members, in), and one row of maxima or means over the members, max x or mean x, the forms are
 
-    - ``"sum"``: y = s(x L + 1 1^T x G + b), the many-channel form of eq. 2;
-    - ``"mean"``: y = s(x L + 1 x_mean G + b);
-    - ``"max"``: y = s(x L - 1 x_max G + b), eq. 4;
-    - ``"mean-norm"``: y = s(b + (x - 1 x_mean) G);
-    - ``"max-norm"``: y = s(b + (x - 1 x_max) G), eq. 5.
+    | form | output | in the paper |
+    |:--|:--|:--|
+    | ``"sum"`` | y = σ(x Λ + 1 1ᵀ x Γ + β) | eq. 2, for many channels |
+    | ``"mean"`` | y = σ(x Λ + 1 mean x Γ + β) | |
+    | ``"max"`` | y = σ(x Λ − 1 max x Γ + β) | eq. 4 |
+    | ``"mean-norm"`` | y = σ((x − 1 mean x) Γ + β) | |
+    | ``"max-norm"`` | y = σ((x − 1 max x) Γ + β) | eq. 5, the default |
 
     The norm forms have the parameters of `torch.nn.Linear`, by name, shape and number, and take its state. They
-    subtract before they multiply: x G - x_max G takes as long, and loses digits when a set lies far from the origin.
+    subtract before they multiply: x Γ − 1 max x Γ takes as long, and loses digits when a set lies far from the origin.
     Members that share a maximum share its gradient evenly. NaN in a set stays in that set.
 
     Args:
         in_features: channels of each member.
         out_features: channels of each member of the output.
         form: one of the forms above.
-        activation: s: None, ``"tanh"``, ``"elu"``, ``"relu"``, or a module that acts on each value alone.
-        bias: whether there is b.
+        activation: σ: None, ``"tanh"``, ``"elu"``, ``"relu"``, or a module that acts on each value alone.
+        bias: whether there is β.
         device: where the parameters are made.
         dtype: of the parameters.
 
     Attributes:
-        weight: L, or G of the norm forms, transposed: (out_features, in_features).
-        set_weight: G of the forms with two weights, transposed: (out_features, in_features); else None.
-        bias: b, (out_features,), or None.
+        weight: Λ, or Γ of the norm forms, transposed: (out_features, in_features).
+        set_weight: Γ of the forms with two weights, transposed: (out_features, in_features); else None.
+        bias: β, (out_features,), or None.
 
     Each parameter starts as `torch.nn.Linear` starts, uniform within 1 / sqrt(in_features). The sum form then grows
     with the size of the sets, which the caller may want to scale.
@@ -81,10 +83,10 @@ class SetLayer(nn.Module, TakesSets):
         self.form = form
         self.activation = _ACTIVATIONS[activation]() if isinstance(activation, str) else activation
         place = {"device": device, "dtype": dtype}
-        self.weight = nn.Parameter(torch.empty(out_features, in_features, **place))
+        self.weight = nn.Parameter(torch.empty(out_features, in_features, **place))  # type: ignore[arg-type]
         two = not form.endswith("-norm")
-        self.set_weight = nn.Parameter(torch.empty(out_features, in_features, **place)) if two else None
-        self.bias = nn.Parameter(torch.empty(out_features, **place)) if bias else None
+        self.set_weight = nn.Parameter(torch.empty(out_features, in_features, **place)) if two else None  # type: ignore[arg-type]
+        self.bias = nn.Parameter(torch.empty(out_features, **place)) if bias else None  # type: ignore[arg-type]
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -114,7 +116,7 @@ class SetLayer(nn.Module, TakesSets):
         return F.linear(values, self.weight, self.bias)
 
     def _set_linear(self, per_set: Tensor) -> Tensor:
-        return F.linear(per_set, self.set_weight)
+        return F.linear(per_set, self.set_weight)  # type: ignore[arg-type]
 
     def extra_repr(self) -> str:
         return (

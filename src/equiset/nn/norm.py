@@ -10,7 +10,7 @@ from equiset.nn.reduce import at_least_float32, set_max, set_mean, spread
 class SetNorm(nn.Module, TakesSets):
     """Each set with zero mean per channel and unit standard deviation over all its values (sec. 3.2).
 
-    y = (x - 1 x_mean) / max(d, eps), where d^2 is the mean of (x - 1 x_mean)^2 over members and channels: one number
+    y = (x − 1 mean x) / max(d, eps), where d² is the mean of (x − 1 mean x)² over members and channels: one number
     for each set, so that a cloud keeps its proportions. A set of one member or of identical members has d = 0 and
     becomes exactly zero; its gradient is finite, though as large as 1 / eps. Half precision is normalised in float32;
     every finite value can be normalised.

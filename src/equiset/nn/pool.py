@@ -14,7 +14,7 @@ Pooling = Literal["sum", "mean", "max"]
 
 
 class SetPool(nn.Module, TakesSets):
-    """The sum, mean or maximum over the members of each set, f(x) = pool_n x_n (sec. 3): invariant to their order.
+    """The sum, mean or maximum over the members of each set, f(x) = poolₙ xₙ (sec. 3): invariant to their order.
 
     The sum over an empty set is 0; its mean and its maximum do not exist and raise `ValueError`. A program made by
     torch.compile or torch.export gives NaN for them, since it cannot look at the sizes of packed sets. Members that

@@ -1,4 +1,4 @@
-"""One style for all figures: small serifless type, colour-blind safe, readable in print."""
+"""One style for all figures: small sans-serif type, safe for the colour-blind, readable in print."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,18 +8,12 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.axes import Axes
 
-# Made directly and not with pyplot, which keeps every figure that it ever made, and looks for a screen.
+# Not pyplot: it keeps every figure alive and looks for a display.
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from equiset.errors import EquisetError
 from equiset.files import atomic_path
-
-# Here too, for whoever draws.
-from equiset.results.palette import BLACK as BLACK
-from equiset.results.palette import BLUE as BLUE
-from equiset.results.palette import GREEN as GREEN
-from equiset.results.palette import ORANGE as ORANGE
 from equiset.results.runs import Run, what_was_measured
 
 mpl.rcParams.update(
@@ -49,17 +43,22 @@ class Figure:
     """A figure that can be written as PNG or PDF, the same bytes every time."""
 
     canvas: Canvas
+    seen: str = ""
+    """What the figure shows, in words; kept in the file, and used by the report as alternative text."""
 
     def write(self, path: Path) -> None:
         kind = path.suffix.removeprefix(".")
         with atomic_path(path) as partial:
             # No date and no version in the file: equal content, equal bytes.
-            metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}[kind]
+            metadata = {
+                "png": {"Software": None, "Description": self.seen},
+                "pdf": {"CreationDate": None, "Producer": None, "Subject": self.seen},
+            }[kind]
             self.canvas.savefig(partial, format=kind, metadata=metadata)
 
 
 def name_data(canvas: Canvas, runs: dict[str, list[Run]], bands: str = "") -> None:
-    """Say at the foot of a figure what it was measured on, and what its bands are if it has any."""
+    """Say at the foot of a figure what it was measured on, and what its bands mean if it has any."""
     text = f"Measured on {what_was_measured(runs)}{f' {bands}' if bands else ''}"
     canvas.supxlabel(text, fontsize=6, color="0.35", x=0.01, ha="left")
 
@@ -67,10 +66,13 @@ def name_data(canvas: Canvas, runs: dict[str, list[Run]], bands: str = "") -> No
 def draw_curve(
     axis: Axes, group: list[Run], metric: str, light: bool = False, factor: float = 100, **look: Any
 ) -> None:
-    """Draw a metric by epoch: the mean over seeds, and unless it is light a band from the lowest to the highest."""
+    """Draw a metric by epoch: the mean over seeds, and unless it is light a band from the lowest to the highest.
+
+    A marker stands at the end of the curve.
+    """
     curves = pd.concat([run.metrics.set_index("epoch")[metric] for run in group], axis=1).dropna() * factor
-    style = {"alpha": 0.4, "linewidth": 0.9} if light else {}
-    axis.plot(curves.index, curves.mean(axis=1), marker="." if len(curves) == 1 else None, **look, **style)
+    style = {"alpha": 0.4, "linewidth": 0.9} if light else {"markevery": [-1], "markersize": 4}
+    axis.plot(curves.index, curves.mean(axis=1), **{"marker": "." if len(curves) == 1 else None} | look | style)
     if len(group) > 1 and not light:
         low, high = curves.min(axis=1), curves.max(axis=1)
         axis.fill_between(curves.index, low, high, color=look["color"], alpha=0.15, linewidth=0)
@@ -85,6 +87,6 @@ def seed_bands(runs: dict[str, list[Run]]) -> str:
 
 CURVE_KEY = (
     Line2D([], [], color="0.3", label="validation"),
-    Line2D([], [], color="0.3", alpha=0.4, linewidth=0.9, label="training, running,\nwith dropout"),
+    Line2D([], [], color="0.3", alpha=0.4, linewidth=0.9, label="training, running\n(with dropout)"),
 )
 """How curves of validation and of training look, for a legend."""

@@ -1,4 +1,4 @@
-"""What MLflow's pages say in words: on which data a run was made, what identifies them, and how to repeat it."""
+"""The texts of MLflow's pages: which data a run used, what identifies them, and how to repeat it."""
 
 import shlex
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from equiset.files import canonical_json
 from equiset.results.runs import DATA, WARNINGS
 
-_ROOM = 4900  # characters; MLflow keeps 5000 of what is said of an experiment
+_ROOM = 4900  # characters; MLflow keeps 5000 of an experiment's description
 
 
 def run_note(folder: Path, info: dict[str, Any]) -> str:
@@ -52,11 +52,6 @@ def train_command(folder: Path, info: dict[str, Any]) -> str:
     return "python -m equiset.stages.train " + " ".join(
         f"{key} {shlex.quote(str(value))}" for key, value in arguments.items()
     )
-
-
-def superseded_note(successor: str, note: str) -> str:
-    """Return the description of a run whose place another one took."""
-    return f"**Superseded** by run `{successor}`: the same variant, seed and scale were run again.\n\n{note}"
 
 
 def experiment_note(question: str, paper: str, results: str, curves: str, table: str = "") -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from equiset.errors import EquisetError
-from equiset.given import sets_for
+from equiset.given import data_for
 from equiset.parquet import read_parquet
 from equiset.process import run_stage
 from equiset.results.runs import Run
@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--output", required=True, type=Path, help="Parquet file for the predictions")
     arguments, _ = parser.parse_known_args(argv)
     info = Run(arguments.run).info
-    if sets_for(info["spec"]["experiment"], arguments.sets)["digest"] != info["sets"]["digest"]:
+    if data_for(info["spec"]["experiment"], arguments.sets, "sets.json")["digest"] != info["sets"]["digest"]:
         raise EquisetError(f"{arguments.sets} are not the sets of {arguments.run}, which had {info['sets']['data']}")
     evaluate.main(argv)
     published, again = (read_parquet(path) for path in (arguments.run / "predictions.parquet", arguments.output))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from equiset.experiments.mnist_sums.networks import SumNet
@@ -15,4 +16,4 @@ def input_shape(settings: MnistVariant, sets: dict[str, Any]) -> tuple[int, ...]
 
 def build(settings: MnistVariant, sets: dict[str, Any], weights: dict[str, Tensor]) -> nn.Module:
     """Return the network that some weights belong to; `sets` is the content of its sets.json."""
-    return SumNet(settings, sets["members"])
+    return SumNet(settings, sets["members"]).to(memory_format=torch.channels_last)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from equiset.experiments.outlier_faces.networks import OutlierNet
@@ -15,4 +16,4 @@ def input_shape(settings: FaceVariant, sets: dict[str, Any]) -> tuple[int, ...]:
 
 def build(settings: FaceVariant, sets: dict[str, Any], weights: dict[str, Tensor]) -> nn.Module:
     """Return the network that some weights belong to; `sets` is the content of its sets.json."""
-    return OutlierNet(settings, sets["members"])
+    return OutlierNet(settings, sets["members"]).to(memory_format=torch.channels_last)

@@ -10,10 +10,10 @@ from equiset.sets import PackedSets
 
 
 class OneSet(RedshiftNet):
-    """Takes the members of one cluster, (members, features), as a plain tensor."""
+    """Takes the members of one cluster, (members, features), also as a plain tensor."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(PackedSets.from_list([x]) if self.of_sets else x)
+    def forward(self, x: Tensor | PackedSets) -> Tensor:
+        return super().forward(PackedSets.from_list([x]) if self.of_sets and isinstance(x, Tensor) else x)
 
 
 def input_shape(settings: RedshiftVariant, sets: dict[str, Any]) -> tuple[int, ...]:

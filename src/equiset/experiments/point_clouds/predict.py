@@ -1,0 +1,83 @@
+"""Classes of meshes that somebody brings."""
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from equiset.data.mesh_files import BadMeshError
+from equiset.data.meshes import points_of
+from equiset.data.modelnet40 import SUFFIXES, ModelNetSettings
+from equiset.data.modelnet40_official import CLASS_SIZES, name_of
+from equiset.errors import EquisetError
+from equiset.experiments.point_clouds.settings import CloudVariant
+from equiset.experiments.point_clouds.task import _ROWS
+from equiset.files import read_json
+from equiset.trained import Bad, Tables, Trained, alike, mean_over_runs
+
+log = logging.getLogger(__name__)
+
+
+def preprocessing(settings: CloudVariant, sets: dict[str, Any], store: Path | None) -> Callable[[np.ndarray], Tensor]:
+    def preprocess(clouds: np.ndarray) -> Tensor:
+        """Take points (clouds, particles, 3) in any unit and place: the network itself centres and scales a cloud."""
+        return torch.from_numpy(np.ascontiguousarray(clouds, np.float32))
+
+    return preprocess
+
+
+def classes_of(run: Trained) -> list[str]:
+    """Return the names of the classes: those of the run's own data, or of ModelNet40."""
+    if run.store is not None:
+        return read_json(run.store / "store.json")["classes"]
+    count = run.sets["classes"]
+    if run.sets["kind"] != "own" and count == len(CLASS_SIZES):
+        return sorted(CLASS_SIZES)
+    log.warning("the data that the run learnt from are gone, and the names of its classes with them: these are numbers")
+    return [str(number) for number in range(count)]
+
+
+def predict(runs: list[Trained], source: Path, bad: Bad) -> Tables:
+    """Return the number of meshes in a folder and all below it and, block by block, their classes."""
+    files = sorted(
+        (path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES) if source.is_dir() else [source],
+        key=lambda path: (path.parent.parts, path.stem),
+    )
+    if not files:
+        raise EquisetError(f"{source} holds no mesh ({', '.join(SUFFIXES)})")
+    return len(files), _classes(runs, _read_meshes(runs[0], source, files, bad))
+
+
+def _read_meshes(run: Trained, source: Path, files: list[Path], bad: Bad) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield name and points (draws, particles, 3) of each mesh, drawn as in an evaluation."""
+    settings = ModelNetSettings(source="folder", folder=str(source))
+    draws, particles = run.sets["draws"], run.sets["particles"]
+    store = read_json(run.store / "store.json") if run.store else {}
+    pool = max(store.get("test_pool", settings.test_pool), draws * particles)
+    sampling = store.get("sampling", settings.sampling)
+    rng = np.random.default_rng([run.sets["seed"], 1])
+    for path in files:
+        name = path.relative_to(source if source.is_dir() else source.parent).as_posix()
+        try:
+            points = points_of(path, name_of(name), pool, settings.seed, sampling).cloud.points
+        except BadMeshError as error:
+            bad(str(error).split(". Mend")[0])
+            continue
+        yield name, points[rng.permutation(pool)[: draws * particles]].reshape(draws, particles, 3)
+
+
+def _classes(runs: list[Trained], meshes: Iterator[tuple[str, np.ndarray]]) -> Iterator[pd.DataFrame]:
+    classes = classes_of(runs[0])
+    for names, clouds in alike(meshes, max(1, _ROWS // runs[0].sets["particles"])):
+        drawn = (mean_over_runs(runs, one, chances=lambda logits: logits.softmax(1)) for one in np.stack(clouds, 1))
+        chances = torch.stack(list(drawn)).mean(0)
+        probability, predicted = chances.max(1)
+        table = {"file": names, "class": [classes[number] for number in predicted], "probability": probability.numpy()}
+        yield pd.DataFrame(
+            table | {f"p_{name}": column.numpy() for name, column in zip(classes, chances.T, strict=True)}
+        )

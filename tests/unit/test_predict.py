@@ -1,0 +1,351 @@
+"""`python -m equiset predict`: the numbers of an evaluation on the same inputs, to the last digit, and bad files."""
+
+import logging
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+
+import equiset
+from equiset.__main__ import main
+from equiset.data.celeba_images import ImageSource
+from equiset.data.idx import write_idx
+from equiset.errors import EquisetError
+from equiset.files import read_json, write_json
+from equiset.process import run_stage
+from equiset.stages import evaluate
+from equiset.training import fix_seeds, save_weights
+from tests.unit.small_tasks import Tasks
+
+CPU = torch.device("cpu")
+DATA = {
+    "mnist_sums": "mnist",
+    "point_clouds": "modelnet40",
+    "outlier_faces": "celeba",
+    "redshift": "redmapper",
+}
+KINDS = {  # a variant of each kind of network
+    "mnist_sums": ["I-N3", "III-N3", "IV-N3"],
+    "point_clouds": ["set-100", "graph-1000"],
+    "outlier_faces": ["set-layer", "set-pooling", "sigmoid"],
+    "redshift": ["set", "mlp"],
+}
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory):
+    return Tasks(tmp_path_factory.mktemp("tasks"))
+
+
+class Made:
+    """Networks with random weights in the folders of runs, and what `evaluate` says of them."""
+
+    def __init__(self, tasks: Tasks, root: Path, experiment: str, variant: str, seeds: int = 1):
+        task = tasks.make(experiment, variant, CPU)
+        self.store = tasks.store(DATA[experiment])
+        self.sets = tasks.sets(experiment, task.settings.sets)
+        self.variant = root / "results" / "smoke" / experiment / "runs" / variant
+        here = root / "results" / "smoke" / "data" / DATA[experiment]
+        here.mkdir(parents=True)
+        (here / "store").symlink_to(self.store)
+        for seed in range(seeds):
+            fix_seeds(seed)
+            model = task.build_model()
+            settings = task.settings.model_dump(mode="json", exclude={"role"})
+            names = {"experiment": experiment, "variant": variant, "seed": seed, "scale": "smoke", "device": "cpu"}
+            about = {"spec": names | {"settings": settings}, "sets": read_json(self.sets / "sets.json")}
+            write_json(self.variant / f"seed{seed}" / "run.json", about)
+            save_weights(model, self.variant / f"seed{seed}" / "weights.safetensors")
+        self.run = self.variant / "seed0"
+
+    def evaluated(self) -> pd.DataFrame:
+        output = self.run / "predictions.parquet"
+        places = ["--run", self.run, "--store", self.store, "--sets", self.sets, "--output", output]
+        evaluate.main([str(place) for place in places])
+        return pd.read_parquet(output)
+
+
+@pytest.fixture
+def make(tasks, tmp_path):
+    return lambda *names, **more: Made(tasks, tmp_path / "project", *names, **more)
+
+
+def predicted(run: Path, source: Path, *more: str, ending: str = "parquet") -> pd.DataFrame:
+    output = run.parent / f"predicted.{ending}"
+    main(["predict", str(run), str(source), "--output", str(output), *more])
+    return pd.read_csv(output) if ending == "csv" else pd.read_parquet(output)
+
+
+@pytest.mark.parametrize("variant", KINDS["mnist_sums"])
+def test_sums_are_those_of_the_evaluation(make, variant, tmp_path):
+    made = make("mnist_sums", variant)
+    expected = made.evaluated().query("split == 'validation'")
+    sets = pd.read_parquet(made.sets / "sets.parquet").query("split == 'validation'")
+    images = np.load(made.store / "images.npy")[np.stack(sets["members"].to_numpy())]
+    write_idx(tmp_path / "digits-idx3-ubyte.gz", images.reshape(-1, 28, 28))
+    for number, one in enumerate(images):
+        for place, image in enumerate(one):
+            path = tmp_path / "digits" / f"set{number}" / f"{place}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(path)
+    for source in ("digits-idx3-ubyte.gz", "digits"):
+        found = predicted(made.run, tmp_path / source)
+        assert found["sum"].tolist() == expected["predicted"].tolist()
+        assert found["probability"].tolist() == expected["probability"].tolist()
+    assert found["set"].tolist() == ["set0", "set1"]
+
+
+@pytest.mark.parametrize("variant", KINDS["outlier_faces"])
+def test_outliers_are_those_of_the_evaluation(make, variant, tmp_path):
+    made = make("outlier_faces", variant)
+    expected = made.evaluated().query("split == 'test'")
+    faces = pd.read_parquet(made.store / "faces.parquet").set_index("row")["file"]
+    images = ImageSource(next(made.store.parent.joinpath("cache").rglob("img_align_celeba.zip"))).open()
+    for number, members in enumerate(expected["members"]):
+        for place, row in enumerate(members):
+            path = tmp_path / "faces" / f"set{number}" / f"{place:02}.jpg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(images.read(faces[row]))
+    found = predicted(made.run, tmp_path / "faces")
+    assert found["probability"].tolist() == np.concatenate(expected["probability"].to_numpy()).tolist()
+    assert found["file"].tolist() == [f"{place:02}.jpg" for _ in expected.index for place in range(4)]
+    if variant != "sigmoid":
+        assert found.groupby("set")["outlier"].sum().eq(1).all()
+
+
+@pytest.mark.parametrize("variant", KINDS["point_clouds"])
+def test_classes_are_those_of_the_evaluation(make, variant, tmp_path):
+    made = make("point_clouds", variant)
+    expected = made.evaluated()
+    meshes = pd.read_parquet(made.store / "meshes.parquet").query("split == 'test'")
+    root = next(made.store.parent.joinpath("cache").glob("modelnet40-stand-in*"))
+    for file in meshes["file"]:
+        (tmp_path / "meshes" / file).parent.mkdir(parents=True)
+        shutil.copy(root / file, tmp_path / "meshes" / file)
+    found = predicted(made.run, tmp_path / "meshes")
+    assert found["file"].tolist() == meshes["file"].tolist()
+    draws = expected["draw"].nunique()
+    assert draws > 1
+    agreed = 0
+    for number, (mesh, row) in enumerate(zip(meshes.index, found.to_dict("records"), strict=True)):
+        drawn = expected[expected["mesh"] == mesh]
+        classes = sorted(meshes["class"])
+        if drawn["predicted"].nunique() == 1:
+            agreed += 1
+            mean = torch.from_numpy(drawn["probability"].to_numpy(copy=True)).mean().item()
+            assert (row["class"], row["probability"]) == (classes[drawn["predicted"].iloc[0]], mean), number
+        assert row["probability"] == row[f"p_{row['class']}"] == max(row[f"p_{name}"] for name in classes)
+    assert agreed > len(meshes) // 2
+
+
+def catalogue(made: Made, folder: Path, kept: np.ndarray) -> Path:
+    """Write some members of the store, and the clusters, as Parquet."""
+    folder.mkdir()
+    shutil.copy(made.store / "clusters.parquet", folder / "clusters.parquet")
+    pq.write_table(pq.read_table(made.store / "members.parquet").filter(kept), folder / "members.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("variant", KINDS["redshift"])
+def test_redshifts_are_those_of_the_evaluation(make, variant, tmp_path):
+    made = make("redshift", variant)
+    expected = made.evaluated().query("split == 'test'")
+    offsets, known = np.load(made.store / "offsets.npy"), expected["row"].to_numpy()
+    cluster = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    # The evaluation sees clusters that hold a galaxy with a spectrum; the perceptron sees those galaxies alone.
+    kept = np.isin(cluster, cluster[known]) if variant == "set" else np.isin(np.arange(len(cluster)), known)
+    found = predicted(made.run, catalogue(made, tmp_path / "sky", kept))
+    assert found["z"].to_numpy()[np.isin(np.flatnonzero(kept), known)].tolist() == expected["z"].tolist()
+    objid = pd.read_parquet(made.store / "members.parquet", columns=["ID", "OBJID"])[kept]
+    assert found[["ID", "OBJID"]].to_numpy().tolist() == objid.to_numpy().tolist()
+
+
+def test_a_catalogue_in_fits_gives_what_the_same_in_parquet_gives(make, tmp_path):
+    made = make("redshift", "set", seeds=3)
+    whole = catalogue(made, tmp_path / "sky", np.ones(len(np.load(made.store / "z_spec.npy")), bool))
+    fits = next(made.store.parent.joinpath("cache").glob("redmapper-stand-in-*"))
+    one, other = predicted(made.variant, whole), predicted(made.variant, fits)
+    pd.testing.assert_frame_equal(one, other, check_exact=True)
+    alone = [predicted(made.variant / f"seed{seed}", fits)["z"] for seed in range(3)]
+    np.testing.assert_allclose(one["z"], np.mean(alone, 0), rtol=1e-6)
+    np.testing.assert_allclose(one["z_spread"], np.std(alone, 0, ddof=1), rtol=1e-4)
+    assert one["z_spread"].gt(0).all()
+
+
+def test_blocks_change_nothing(make, tmp_path, monkeypatch):
+    """Whatever is read at once, clusters stay whole, and as many are computed at once."""
+    made = make("redshift", "set")
+    fits = next(made.store.parent.joinpath("cache").glob("redmapper-stand-in-*"))
+    monkeypatch.setattr("equiset.experiments.redshift.predict._EVALUATION_BATCH", 7)
+    expected = predicted(made.run, fits)
+    for block in (1, 50, 333):
+        monkeypatch.setattr("equiset.experiments.redshift.predict._BLOCK", block)
+        pd.testing.assert_frame_equal(predicted(made.run, fits), expected, check_exact=True)
+
+
+def test_load_run_gives_network_preprocessing_and_settings(make):
+    made = make("mnist_sums", "IV-N3")
+    run = equiset.load_run(made.run)
+    images = np.load(made.store / "images.npy")[:15].reshape(3, 5, 28, 28)
+    assert not run.network.training
+    assert run.settings.model == "IV"
+    with torch.no_grad():
+        expected = run.network(torch.from_numpy(images).float() / 255)
+    torch.testing.assert_close(run(images), expected, rtol=0, atol=0)
+
+
+def test_three_bad_files_of_a_hundred(make, tmp_path, caplog, capsys):
+    made = make("point_clouds", "set-100")
+    root = next(made.store.parent.joinpath("cache").glob("modelnet40-stand-in*"))
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    source = sorted(root.glob("*/*/*.off"))
+    for number in range(97):
+        shutil.copy(source[number % len(source)], folder / f"mesh{number:03}.off")
+    (folder / "empty.ply").touch()
+    (folder / "cut.off").write_bytes(source[0].read_bytes()[:200])
+    (folder / "text.stl").write_text("no mesh")
+    with pytest.raises(EquisetError, match=r"cut\.off.*--on-bad skip"):
+        predicted(made.run, folder)
+    assert not list(made.variant.glob("*predicted*"))
+    with caplog.at_level(logging.INFO):
+        found = predicted(made.run, folder, "--on-bad", "skip", ending="csv")
+    assert found["file"].tolist() == [f"mesh{number:03}.off" for number in range(97)]
+    assert [name for name in ("cut.off", "empty.ply", "text.stl") if f"{name}" in caplog.text] != []
+    assert "97 rows" in caplog.text
+    assert "left out: 3" in caplog.text
+    np.testing.assert_allclose(found.filter(like="p_").sum(axis=1), 1, rtol=1e-5)
+
+
+def test_a_bad_image_costs_its_set_of_digits_and_one_face(make, tmp_path):
+    digits = make("mnist_sums", "IV-N3")
+    for name in ("a", "b"):
+        for place in range(3):
+            path = tmp_path / "digits" / name / f"{place}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("L", (28, 28)).save(path)
+    (tmp_path / "digits" / "a" / "1.png").write_bytes(b"no image")
+    assert predicted(digits.run, tmp_path / "digits", "--on-bad", "skip")["set"].tolist() == ["b"]
+    faces = make("outlier_faces", "set-layer")
+    folder = tmp_path / "faces"
+    folder.mkdir()
+    for number in range(9):
+        Image.fromarray(np.random.default_rng(number).integers(256, size=(80, 90, 3), dtype=np.uint8)).save(
+            folder / f"{number}.png"
+        )
+    (folder / "3.png").write_bytes(b"no image")
+    found = predicted(faces.run, folder, "--on-bad", "skip")
+    assert found["file"].tolist() == [f"{number}.png" for number in range(9) if number != 3]
+
+
+def test_names_of_classes_without_the_data(make, tmp_path, caplog):
+    """A published run has no data beside it: ModelNet40's classes are known, those of one's own data are numbers."""
+    made = make("point_clouds", "set-100")
+    mesh = next(made.store.parent.joinpath("cache").glob("*/chair/test/*.off"))
+    moved = shutil.copytree(made.run, tmp_path / "elsewhere")
+    there, away = predicted(made.run, mesh), predicted(moved, mesh)
+    assert list(there) == list(away)
+    about = read_json(moved / "run.json")
+    write_json(moved / "run.json", about | {"sets": about["sets"] | {"kind": "own"}})
+    assert predicted(moved, mesh)["class"].item() in map(str, range(40))
+    assert "these are numbers" in caplog.text
+
+
+def test_a_published_run_can_be_loaded():
+    reference = Path(__file__).parents[2] / "results" / "reference"
+    published = sorted(path.parent for path in reference.glob("*/runs/*/*/weights.safetensors"))
+    assert published
+    for folder in published:
+        run = equiset.load_run(folder)
+        assert sum(parameter.numel() for parameter in run.network.parameters()) == run.info["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda made, args: args.__setitem__(1, "absent"), "absent is neither the folder of a run"),
+        (lambda made, args: args.__setitem__(2, "absent"), "absent is not there"),
+        (lambda made, args: args.__setitem__(4, "out.xlsx"), "must end in .csv or .parquet"),
+        (lambda made, args: (made.run / "weights.safetensors").unlink(), "it has no weights.safetensors"),
+        (lambda made, args: (made.run / "weights.safetensors").write_bytes(b"x" * 90), "cannot be read"),
+        (lambda made, args: (made.run / "run.json").write_text("{}"), "is not what equiset writes"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(make, tmp_path, caplog, change, words):
+    made = make("mnist_sums", "IV-N3")
+    (tmp_path / "digits").mkdir()
+    arguments = ["predict", str(made.run), str(tmp_path / "digits"), "--output", str(tmp_path / "out.csv")]
+    change(made, arguments)
+    with pytest.raises(SystemExit):
+        run_stage(lambda _: main(arguments))
+    errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(errors) == 1
+    assert words in errors[0]
+    assert not list(tmp_path.rglob("*.damaged"))
+
+
+def test_columns_that_are_missing_are_named(make, tmp_path):
+    made = make("redshift", "set")
+    whole = catalogue(made, tmp_path / "sky", np.ones(len(np.load(made.store / "z_spec.npy")), bool))
+    members = whole / "members.parquet"
+    with pytest.raises(EquisetError, match="lacks the columns P_CEN"):
+        predicted(made.run, members)
+    pq.write_table(pq.read_table(members).drop_columns(["RA"]), members)
+    with pytest.raises(EquisetError, match="lacks the columns RA"):
+        predicted(made.run, whole)
+    table = pq.read_table(made.store / "members.parquet")
+    pq.write_table(table.take(np.arange(len(table))[::-1].copy()), members)
+    with pytest.raises(EquisetError, match="not sorted by cluster"):
+        predicted(made.run, whole)
+
+
+def test_standardised_pixels_need_the_data(make, tmp_path):
+    made = make("mnist_sums", "IV-N3")
+    about = read_json(made.run / "run.json")
+    about["spec"]["settings"]["pixels"] = "standardised"
+    write_json(made.run / "run.json", about)
+    write_idx(tmp_path / "digits", np.load(made.store / "images.npy")[:6])
+    expected = made.evaluated()
+    sets = pd.read_parquet(made.sets / "sets.parquet")
+    write_idx(tmp_path / "first", np.load(made.store / "images.npy")[sets["members"][0]])
+    assert predicted(made.run, tmp_path / "first")["sum"].item() == expected["predicted"][0]
+    with pytest.raises(EquisetError, match="leave the run where the workflow made it"):
+        predicted(shutil.copytree(made.run, tmp_path / "elsewhere"), tmp_path / "digits")
+
+
+_PREDICT_AND_WEIGH = """
+import resource, sys
+from equiset.__main__ import main
+main(["predict", *sys.argv[1:]])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_memory_does_not_grow_with_a_catalogue(make, tmp_path, ending):
+    made = make("redshift", "set-columns")
+    members = pq.read_table(made.store / "members.parquet")
+    peaks = []
+    for rows in (100_000, 1_000_000):
+        with pq.ParquetWriter(tmp_path / "members.parquet", members.schema) as file:
+            for number in range(-(-rows // len(members))):
+                ids = pc.add(members["ID"], pa.scalar(1000 * number, members["ID"].type))
+                file.write_table(members.set_column(0, members.schema.field("ID"), ids))
+        output = tmp_path / f"out.{ending}"
+        arguments = [made.run, tmp_path / "members.parquet", "--output", output]
+        done = subprocess.run(
+            [sys.executable, "-c", _PREDICT_AND_WEIGH, *map(str, arguments)], capture_output=True, text=True, check=True
+        )
+        peaks.append(int(done.stdout))
+    found = pq.read_metadata(output).num_rows if ending == "parquet" else len(output.read_bytes().splitlines()) - 1
+    assert found >= 1_000_000
+    assert peaks[1] < peaks[0] + 60, peaks  # MB; the million rows themselves are 68 MB of features alone
