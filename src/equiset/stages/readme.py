@@ -60,8 +60,8 @@ def published(reference: Path) -> str:
 
 def _verdicts(judged: pd.DataFrame) -> pd.DataFrame:
     """Return the judged claims in few words, each with its first number; a dagger where a rule was changed later."""
-    seeds = judged["seeds"].map(lambda count: f", {count} seed{'s' * (count > 1)}" if count else "")
-    epochs = judged["epochs"].map(lambda count: f", {count} epochs" if count else "")
+    seeds = judged["seeds"].map(lambda count: f", {count} seed{'s' * (count > 1)}" if count else "").astype(str)
+    epochs = judged["epochs"].map(lambda count: f", {count} epochs" if count else "").astype(str)
     return pd.DataFrame(
         {
             "Claim": judged["claim"] + " " + judged["statement"].str.removesuffix("."),
