@@ -75,6 +75,8 @@ def _paper(row: Row) -> str:
             return f"> {100 * bound:g} %"
         case Within(low=float(low), high=high):
             return f"{100 * low:g} to {100 * high:g}".replace("-", "−")
+        case AtChance() if (number := row[1].number) and not np.isnan(number.chance):
+            return f"chance, {number.write(number.chance)} %"
     return row[0].claim.paper
 
 
@@ -110,7 +112,7 @@ def _draw(axis: Axes, rows: list[Row]) -> None:
     reach = 1.15 * max(known[np.isfinite(known)], default=1.0)
     for line, (row, number, (low, high), (value, *ends)) in enumerate(zip(rows, ours, bands, found, strict=True)):
         low, high = np.clip((low, high), -reach, reach)
-        axis.barh(line, max(high - low, reach / 80), 0.7, left=low, color=SHADE, linewidth=0)
+        axis.barh(line, max(high - low, reach / 60), 0.7, left=low, color=SHADE, linewidth=0)
         if _ours(row) != "—":
             colour, marker = LOOKS[resting_on(number)]
             face = "white" if row[0].verdict == "not tested" else colour

@@ -218,6 +218,7 @@ def figure3(material: Material) -> Figure:
         canvas.text(0.01, 1 - (top + 0.05) / height, text, va="top")
         for column, (unit, cloud) in enumerate(zip(active["unit"], active["cloud"], strict=True)):
             points = np.stack(cloud).reshape(-1, 3)
+            points = points - np.median(points, axis=0)
             extent = np.abs(points).max(axis=1)
             limit = 1.2 * float(np.quantile(extent, 0.98))  # the few particles far out hardly count for a mean
             points = points[extent <= limit]
@@ -234,8 +235,8 @@ def figure3(material: Material) -> Figure:
     bar.set(yticks=[], xticks=(-1, 0, 1), xticklabels=("bottom", "0", "top"))
     bar.tick_params(labelsize=6, length=2, pad=1)
     bar.grid(visible=False)
-    text = "Colour: height z. A box spans the number under it in x, y and z, in coordinates as the network\n"
-    text += "normalises them. Each cloud is seen from two sides, without its outermost 2 %."
+    text = "Colour: height z in the box. Each box is centred on its cloud and reaches as far as the number under it says,\n"
+    text += "in coordinates as the network normalises them. Seen from two sides, without the outermost 2 % of particles."
     canvas.text(0.3, 0.38 / height, text, fontsize=6, va="center")
     _name_data_at_foot(canvas, material)
     return Figure(canvas, f"Clouds of particles in boxes. {'; '.join(said)}.")
