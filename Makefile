@@ -4,9 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= demo
 PORT ?= 5000
+RUN ?= point_clouds/set-100/seed0
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
+PIP := $(BIN)/pip install --disable-pip-version-check --progress-bar off
+# What pip says, as one line that is rewritten: how many packages, and which one is being downloaded.
+COUNTED := awk '/^(Collecting|Processing)/ { n += 1; now = $$2 } /^ *Downloading/ { now = $$2 " " $$3 " " $$4 } \
+	/^Installing/ { now = "installing them" } \
+	now { printf "\r  %d packages: %-60.60s", n, now; fflush() } END { if (now) print "" }'
 
-.PHONY: help install install-cluster results bench gpu-check reference publish judge test test-faults test-cluster fuzz audit \
-	lint types format docs ui track lock schema clean
+.PHONY: help install install-cluster results bench gpu-check reference publish judge verify test test-faults test-cluster \
+	fuzz audit lint types format docs ui track lock schema clean
 
 help:  ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -15,21 +23,22 @@ install: $(VENV)/installed  ## Create .venv with the locked versions
 
 # torch stands outside the lock: its build (CPU, CUDA) differs by machine, its version does not.
 $(VENV)/installed: requirements.lock requirements-torch.txt pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "equiset needs Python 3.11 or newer")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-torch.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "equiset needs Python 3.11 or newer")'
+	@echo "Installing into $(VENV): about 2.6 GB, some minutes, most of them for the next two steps"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "1/3 packages of requirements.lock" && $(PIP) --require-hashes -r requirements.lock | $(COUNTED)
+	@echo "2/3 torch" && $(PIP) -r requirements-torch.txt | $(COUNTED)
+	@echo "3/3 equiset itself" && $(PIP) --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
 
 install-cluster: $(VENV)/installed-cluster  ## Add what a cluster needs: Snakemake's executors, PostgreSQL's driver
 
 $(VENV)/installed-cluster: requirements-cluster.lock $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-cluster.lock
+	@$(PIP) --require-hashes -r requirements-cluster.lock | $(COUNTED)
 	touch $@
 
 results: install  ## Run the whole workflow (SCALE=smoke|demo|paper)
-	$(BIN)/snakemake --cores all --config scale=$(SCALE)
+	@$(BIN)/snakemake --cores all --config scale=$(SCALE)
 
 bench: install  ## Measure speed and memory against rivals, about twelve minutes: results/bench/
 	$(BIN)/python benchmarks --output results/bench
@@ -88,6 +97,10 @@ publish: install  ## Publish what has ended of the runs of workflow/reference.ya
 
 judge: install  ## Judge the paper's claims by the published runs, from their own files, without training
 	$(BIN)/snakemake --cores all -- judge
+
+verify: install  ## Evaluate a published network again (RUN=experiment/variant/seed), from its weights and the real data
+	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- results/paper/verified/$(RUN).parquet
+	@grep published results/paper/logs/verify/$(RUN).log
 
 track: install  ## Send the runs to MLflow again, for instance after its server was away
 	$(BIN)/snakemake --cores all --config scale=$(SCALE) --forcerun track

@@ -42,7 +42,8 @@ onstart:
     let_jobs_take_turns_on_the_gpus()
     stop_if_the_disk_is_too_small()
     show_trainings_while_they_run()
+    say_what_will_run()
 
 
 onsuccess:
-    print(where_results_are())
+    logger.info(where_results_are())

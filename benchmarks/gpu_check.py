@@ -169,7 +169,7 @@ def short_way() -> Iterator[None]:
 def check(tasks: Tasks, experiment: str, variant: str, device: torch.device) -> dict[str, Any]:
     """Return one row of the table."""
     loss, gradient = differences(tasks, experiment, variant, device)
-    _, on_cpu = train_epochs(tasks, experiment, variant, CPU, 1)
+    _, on_cpu = train_epochs(tasks, experiment, variant, CPU, 2)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     first, on_device = train_epochs(tasks, experiment, variant, device, 3)

@@ -56,6 +56,8 @@ def write_claims(results: Path, claims: list[dict[str, str]]) -> None:
         writer = csv.DictWriter(file, claims[0])
         writer.writeheader()
         writer.writerows(claims)
+    for ending in ("md", "tex", "png"):
+        path.with_suffix(f".{ending}").write_bytes(PIXEL)
 
 
 def _write_experiment(results: Path, experiment: str) -> None:

@@ -39,7 +39,18 @@ class Tracking(Settings):
         return self.uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///results/mlflow.db"
 
 
-class _Config(Settings):
+def _by_name(registry: dict[str, str], settings_of: Any, title: str) -> type[Settings]:
+    return create_model(title, __base__=Settings, **{name: (settings_of(name), ...) for name in registry})
+
+
+# One field for each registered data set and experiment, so that adding one changes the registry alone.
+_Datasets = _by_name(DATASETS, lambda name: dataset_module(name).SETTINGS, "Datasets")
+_Experiments = _by_name(EXPERIMENTS, lambda name: experiment_module(name, "settings").ExperimentSettings, "Experiments")
+
+
+class Config(Settings):
+    """Everything that `config.yaml` decides, at one scale."""
+
     scale: Scale = "demo"
     """How large everything is: `smoke` (seconds), `demo` (minutes), `paper` (the paper's own sizes)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -51,20 +62,6 @@ class _Config(Settings):
     data_folder: str = Field("data", min_length=1)
     """Where downloads are kept. They are shared by all scales."""
     tracking: Tracking = Tracking()
-
-
-def _by_name(registry: dict[str, str], settings_of: Any, title: str) -> type[Settings]:
-    return create_model(title, __base__=Settings, **{name: (settings_of(name), ...) for name in registry})
-
-
-# One field for each registered data set and experiment, so that adding one changes the registry alone.
-_Datasets = _by_name(DATASETS, lambda name: dataset_module(name).SETTINGS, "Datasets")
-_Experiments = _by_name(EXPERIMENTS, lambda name: experiment_module(name, "settings").ExperimentSettings, "Experiments")
-
-
-class Config(_Config):
-    """Everything that `config.yaml` decides, at one scale."""
-
     datasets: _Datasets  # type: ignore[valid-type]
     experiments: _Experiments  # type: ignore[valid-type]
     laws: Laws
@@ -112,12 +109,8 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def user_changes(base: Path, files: Iterable[Path], said: dict[str, Any]) -> dict[str, Any]:
-    """Return what the user wants to be different: where `files` differ from the config `base`, and all that was `said`.
-
-    Args:
-        base: the project's `config.yaml`.
-        files: of `--configfile`, the last one wins.
-        said: by `--config`, which wins over files.
+    """Return what the user wants to be different: where the files of `--configfile` differ from the project's config
+    (of several the last one wins), and all that was said by `--config`, which wins over them.
     """
     content, changes = read_config(base), {}
     for file in files:
@@ -148,12 +141,9 @@ def _differences(values: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]
 
 
 def resolve(raw: dict[str, Any], scale: str | None = None, overrides: dict[str, Any] | None = None) -> Config:
-    """Return the validated config at one scale.
+    """Return the validated config at a scale, by default the one that the content of `config.yaml` names.
 
-    Args:
-        raw: the content of `config.yaml`.
-        scale: `smoke`, `demo` or `paper`; by default the one that the config names.
-        overrides: what the user wants to be different (`user_changes`); it wins over the scale.
+    What the user wants to be different (`user_changes`) wins over the scale.
     """
     overrides = overrides or {}
     raw = merge(raw, overrides)
@@ -210,7 +200,8 @@ def schema() -> dict[str, Any]:
     body = {key: described[key] for key in ("additionalProperties", "properties", "type")}
     for name in EXPERIMENTS:
         # Found by reference: two classes of one name get longer names in the schema.
-        experiment = _definition(described, described["$defs"]["Experiments"]["properties"][name])
+        reference = described["$defs"]["Experiments"]["properties"][name]["$ref"]
+        experiment = described["$defs"][reference.removeprefix("#/$defs/")]
         experiment["properties"]["defaults"] = {
             **next(iter(experiment["properties"]["variants"]["patternProperties"].values())),
             "description": "What every variant has unless it says otherwise.",
@@ -226,10 +217,6 @@ def schema() -> dict[str, Any]:
         },
     }
     return described
-
-
-def _definition(described: dict[str, Any], reference: dict[str, str]) -> dict[str, Any]:
-    return described["$defs"][reference["$ref"].removeprefix("#/$defs/")]
 
 
 # The specs: one JSON-able dict per job, with all that decides the job's result and nothing else.
@@ -266,10 +253,6 @@ def analysis_spec(config: Config, experiment: str, analysis: str) -> dict[str, A
     """Return what the experiment's settings say under the analysis's name; nothing if there is no such field."""
     settings = getattr(config.experiment(experiment), analysis, None)
     return settings.model_dump(mode="json") if settings is not None else {}
-
-
-def laws_spec(config: Config) -> dict[str, Any]:
-    return config.laws.model_dump(mode="json")
 
 
 def run_spec(config: Config, experiment: str, variant: str, seed: int) -> dict[str, Any]:

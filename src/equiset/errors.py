@@ -22,6 +22,14 @@ class DamagedError(EquisetError):
         self.path = Path(path)
 
 
+class MissingFileError(EquisetError):
+    """A file or folder of the workflow's own is not there."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is not there. Run snakemake again: it makes what is missing")
+        self.path = path
+
+
 def choose(options: Mapping[str, Value], name: str, what: str) -> Value:
     """Return one of several things by its name, or say which there are."""
     if name not in options:

@@ -3,7 +3,6 @@
 import errno
 import hashlib
 import json
-import mmap
 import os
 import shutil
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from equiset.errors import DamagedError, EquisetError
+from equiset.errors import DamagedError, EquisetError, MissingFileError
 
 SEAL = "seal"
 """The key under which a JSON, Parquet or safetensors file carries its seal."""
@@ -80,35 +79,27 @@ def digest_json(value: Any) -> str:
 def seal(path: str | Path) -> None:
     """Put the digest of a file, taken with a blank seal, into the seal."""
     with open(path, "r+b") as file:
-        place, digest = _digest_without_seal(file.read())
+        place, digits = _sealed(file.read())
         if place is None:
             raise ValueError(f"{path} has no place for a seal")
         file.seek(place)
-        file.write(digest.encode())
+        file.write(digits)
 
 
 def check_seal(path: str | Path) -> None:
     """Raise a `DamagedError` if a file is not what was sealed. One without a seal, made by others, passes."""
-    with open(path, "rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            raise DamagedError(path, "is empty")
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            place, digest = _digest_without_seal(content)
-            if place is not None and content[place : place + len(digest)] != digest.encode():
-                raise DamagedError(path, "is damaged: its content does not match its seal")
+    content = Path(path).read_bytes()
+    place, digits = _sealed(content)
+    if place is not None and not content.startswith(digits, place):
+        raise DamagedError(path, "is damaged: its content does not match its seal")
 
 
-def _digest_without_seal(content: bytes | mmap.mmap) -> tuple[int | None, str]:
+def _sealed(content: bytes) -> tuple[int | None, bytes]:
     """Return where the digits of a seal begin, and what they should be."""
-    mark, digits = (part.encode() for part in (BLANK_SEAL[:-64], BLANK_SEAL[-64:]))
-    place = content.rfind(mark)
-    if place < 0:
-        return None, ""
-    place += len(mark)
-    sha256 = hashlib.sha256(content[:place])
-    sha256.update(digits)
-    sha256.update(content[place + len(digits) :])
-    return place, sha256.hexdigest()
+    before, mark, after = content.rpartition(BLANK_SEAL[:-64].encode())
+    blank = BLANK_SEAL[-64:].encode()
+    place = len(before) + len(mark) if mark else None
+    return place, hashlib.sha256(before + mark + blank + after[64:]).hexdigest().encode()
 
 
 def seal_folder(folder: Path, about: str) -> None:
@@ -117,22 +108,19 @@ def seal_folder(folder: Path, about: str) -> None:
     write_json(folder / about, {**read_json(folder / about), "files": files})
 
 
-def read_about(folder: Path, about: str) -> dict[str, Any]:
-    """Return the content of a folder's file `about`. If it is damaged the folder is: it is made as a whole."""
+def check_folder(folder: Path, about: str) -> dict[str, Any]:
+    """Return the content of a folder's file `about`, or raise a `DamagedError` if a file is not what it was.
+
+    The error names the folder, whichever file is damaged: it is made as a whole.
+    """
     if not folder.is_dir():
-        raise EquisetError(f"{folder} is not there. Run snakemake again: it makes what is missing")
+        raise MissingFileError(folder)
     try:
         content = read_json(folder / about)
     except EquisetError as error:
         raise DamagedError(folder, f"is damaged: {error}".split(". ")[0]) from None
     if not (isinstance(content, dict) and {"digest", "files"} & content.keys()):
         raise DamagedError(folder, f"is damaged: {about} is not what equiset writes")
-    return content
-
-
-def check_folder(folder: Path, about: str) -> dict[str, Any]:
-    """Return the content of a folder's file `about`, or raise a `DamagedError` if a file is not what it was."""
-    content = read_about(folder, about)
     for name, expected in content.pop("files", {}).items():
         if not (folder / name).is_file():
             raise DamagedError(folder, f"is not complete: {name} is gone")
@@ -155,7 +143,7 @@ def read_json(path: str | Path) -> Any:
         check_seal(path)
         value = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise EquisetError(f"{path} is not there. Run snakemake again: it makes what is missing") from None
+        raise MissingFileError(Path(path)) from None
     except (OSError, ValueError) as error:
         raise DamagedError(path, f"cannot be read: {error}") from None
     if isinstance(value, dict):

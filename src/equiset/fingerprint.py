@@ -18,15 +18,12 @@ PLUMBING = {
     "equiset.data": "names the data sets",
     "equiset.experiments": "names the experiments",
     # What they declare reaches a job by value, in its spec. A test sees to it that they compute nothing.
-    "equiset.settings": "checks what the config says",
+    **{
+        ".".join(path.relative_to(_ROOT).with_suffix("").parts): "declares settings"
+        for path in sorted(_ROOT.glob("equiset/**/*settings.py"))
+    },
     "equiset.data.source": "declares what all data sets have in common",
     "equiset.experiments.base": "declares what all experiments have in common; `make_sets` names it, see there",
-    "equiset.experiments.mnist_sums.settings": "declares settings",
-    "equiset.experiments.outlier_faces.settings": "declares settings",
-    "equiset.experiments.point_clouds.settings": "declares settings",
-    "equiset.experiments.redshift.settings": "declares settings",
-    "equiset.laws.settings": "declares settings",
-    "equiset.training_settings": "declares settings",
     "equiset.roles": "declares what a variant is in tables",
     # How raw files come here. What has come is checked, and identified in the manifest by its content.
     "equiset.data.archive": "unpacks",

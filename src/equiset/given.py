@@ -51,17 +51,8 @@ def number(text: str) -> int:
     return int(text)
 
 
-def store_for(experiment: str, folder: Path) -> dict[str, Any]:
-    """Return what prepared data say of themselves, after all their files were checked."""
-    return _of_its_data(experiment, folder, "store.json")
-
-
-def sets_for(experiment: str, folder: Path) -> dict[str, Any]:
-    """Return what the sets of an experiment say of themselves, after all their files were checked."""
-    return _of_its_data(experiment, folder, "sets.json")
-
-
-def _of_its_data(experiment: str, folder: Path, about: str) -> dict[str, Any]:
+def data_for(experiment: str, folder: Path, about: str = "store.json") -> dict[str, Any]:
+    """Return what prepared data, or by `sets.json` an experiment's sets, say of themselves, with all files checked."""
     expected = experiment_module(experiment, "settings").ExperimentSettings.dataset
     content = check_folder(folder, about)
     if (found := content.get("dataset", expected)) != expected:

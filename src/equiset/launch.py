@@ -1,4 +1,4 @@
-"""Starts the processes that train one network together, and lets them find each other. The rest is in `parallel`."""
+"""Starts the processes that train one network together and connects them. The rest is in `parallel`."""
 
 import logging
 import os
@@ -26,7 +26,7 @@ def launch(processes: int, program: str, arguments: list[str]) -> None:
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if any(name == "lo" for _, name in socket.if_nameindex()):
-        # All are on this machine, whatever its name resolves to.
+        # All of them run on this machine, whatever its name resolves to.
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     options = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={processes}"]
     try:
@@ -58,7 +58,7 @@ def joined(device: torch.device) -> Iterator[torch.device]:
         device = torch.device("cuda", local)
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    if not is_first():  # what all have to say is said once
+    if not is_first():  # one process logs for all
         logging.getLogger().setLevel(logging.ERROR)
     try:
         yield device

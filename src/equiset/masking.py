@@ -33,7 +33,7 @@ def _split(uri: str) -> SplitResult:
         return urlsplit(uri)
     except ValueError as error:
         # Without the address, whose secrets cannot be told from the rest.
-        raise EquisetError(f"the tracking address is none ({error}): mend tracking.uri or {VARIABLE}") from None
+        raise EquisetError(f"the tracking address is not valid ({error}): correct tracking.uri or {VARIABLE}") from None
 
 
 def with_secrets(uri: str) -> str:
@@ -46,9 +46,8 @@ def scrub(text: str, uri: str) -> str:
     """Return a text in which no secret of an address is left."""
     parts = _split(uri)
     user = parts.netloc.rpartition("@")[0]
-    secrets = {user, unquote(user), *(value for _, value in parse_qsl(parts.query))}
-    for part in user.split(":"):
-        secrets |= {part, unquote(part)}
+    secrets = {user, *user.split(":"), *(value for _, value in parse_qsl(parts.query))}
+    secrets |= {unquote(secret) for secret in secrets}
     text = text.replace(uri, without_secrets(uri))
     for secret in sorted(secrets - {""}, key=len, reverse=True):
         text = text.replace(secret, _MASK)

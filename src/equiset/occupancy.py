@@ -1,18 +1,14 @@
-"""Who is at work in a project's folder. What a killed run left locked is free again by itself.
+"""Whether a run is active in a project's folder. Locks left by a killed run are released automatically.
 
-Snakemake's own lock is a file that stays behind when its process is killed. The one here belongs to the kernel, which
-gives it back with the last process that holds it: the run itself and each of its jobs. Whoever finds it free knows that
-all locks of Snakemake in the folder are left over. Where the file system has no such locks, nothing changes.
+Snakemake's own lock is a file that stays behind when its process is killed. The lock here is held by the kernel, which
+releases it when the last process that holds it ends: the run itself and each of its jobs. A run that finds it free
+knows that any Snakemake locks in the folder are stale. On file systems without such locks, nothing changes.
 """
 
+import fcntl
 import logging
 from pathlib import Path
 from typing import BinaryIO
-
-try:
-    import fcntl
-except ImportError:  # Windows has none
-    fcntl = None
 
 log = logging.getLogger(__name__)
 
@@ -21,9 +17,9 @@ _held: list[BinaryIO] = []  # open until the process ends
 
 
 def begin_run(folder: Path = Path()) -> str | None:
-    """Hold the folder for a run of Snakemake and remove locks whose owners are gone; say if somebody is at work there.
+    """Hold the folder for a run of Snakemake and remove stale locks; return a notice if another run is active there.
 
-    Two runs at once stay possible as far as Snakemake allows them: if they make different files.
+    Two runs at once remain possible where Snakemake allows them: if they make different files.
     """
     file = _open(folder, create=True)
     if file is None:
@@ -36,26 +32,24 @@ def begin_run(folder: Path = Path()) -> str | None:
     if alone or not any(leftovers.glob("*.lock")):
         return None
     return (
-        "Another run, or a job that a killed one left behind, is at work in this folder. If Snakemake says that the "
-        "folder is locked, wait for it or end it; the lock then goes by itself"
+        "Another run, or a job left over from a killed one, is active in this folder. If Snakemake reports that the "
+        "folder is locked, wait for it or end it; the lock is then released automatically"
     )
 
 
 def begin_job(folder: Path = Path()) -> None:
-    """Hold the folder, together with the run that started this process and perhaps longer than that one lives."""
+    """Hold the folder together with the run that started this process, and beyond if this process outlives it."""
     if file := _open(folder, create=False):
         _lock(file, fcntl.LOCK_SH)
 
 
 def _open(folder: Path, create: bool) -> BinaryIO | None:
     path = folder / _STATE / "occupied"
-    if fcntl is None:
-        return None
     try:
         if create:
             path.parent.mkdir(exist_ok=True)
         file = path.open("a+b" if create else "r+b")
-    except OSError:  # no run of Snakemake has been here, or the folder can only be read
+    except OSError:  # Snakemake never ran here, or the folder is read-only
         return None
     _held.append(file)
     return file

@@ -1,14 +1,12 @@
 """The workflow's own tables: written with a seal, and read with one line if a file is damaged."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from equiset.errors import DamagedError, EquisetError
+from equiset.errors import DamagedError, MissingFileError
 from equiset.files import BLANK_SEAL, SEAL, atomic_path, check_seal, seal
 
 
@@ -21,30 +19,14 @@ def write_parquet(path: Path, table: pd.DataFrame) -> None:
         seal(partial)
 
 
-class MissingFileError(EquisetError):
-    """A table that is not there."""
-
-    def __init__(self, path: Path):
-        super().__init__(f"{path} is not there. Run snakemake again: it makes what is missing")
-        self.path = path
-
-
 def read_parquet(path: Path, columns: list[str] | None = None) -> pd.DataFrame:
-    with _said_plainly(path):
-        check_seal(path)
-        return pd.read_parquet(path, columns=columns)
+    return read_arrow(path, columns).to_pandas()
 
 
 def read_arrow(path: Path, columns: list[str] | None = None) -> pa.Table:
-    with _said_plainly(path):
+    try:
         check_seal(path)
         return pq.read_table(path, columns=columns)
-
-
-@contextmanager
-def _said_plainly(path: Path) -> Iterator[None]:
-    try:
-        yield
     except FileNotFoundError:
         raise MissingFileError(path) from None
     # pyarrow reports a damaged or an unknown form as one of these.

@@ -5,23 +5,18 @@ in one folder for all projects of a user on this machine. A scheduler such as Sl
 cards are its job's; a job chooses among those alone, and its locks are of that scheduler's job.
 """
 
+import fcntl
 import importlib.util
 import logging
 import os
 import re
-import shutil
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import BinaryIO
 
 from equiset.errors import EquisetError
-
-try:
-    import fcntl
-except ImportError:  # Windows has none: there CUDA's own choice stands
-    fcntl = None
+from equiset.provenance import output
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +40,9 @@ def cards() -> list[str]:
         # CUDA ignores what follows a name that stands for no card.
         end = next((at for at, name in enumerate(names) if name in ("", "-1", "NoDevFiles")), len(names))
         return names[:end]
-    count = sum(1 for path in Path("/dev").glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name))
-    return [str(number) for number in range(count or _listed_by_driver())]
+    files = [path for path in Path("/dev").glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name)]
+    listed = files or re.findall("^GPU ", output("nvidia-smi", "-L") or "", re.MULTILINE)
+    return [str(number) for number in range(len(listed))]
 
 
 def device_of(name: str) -> str:
@@ -61,7 +57,7 @@ def take_cards(device: str, number: int = 1) -> None:
         device: the config's; nothing happens for `cpu`, or if there is no card.
         number: how many.
     """
-    choice = [] if device == "cpu" or fcntl is None else cards()
+    choice = [] if device == "cpu" else cards()
     if not choice:
         return
     if number > len(choice):
@@ -109,23 +105,5 @@ def _scheduler() -> str:
 
 def _torch_has_cuda() -> bool:
     """Say whether torch was built for CUDA, by its file of versions: importing it takes seconds."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or not spec.origin:
-        return False
-    try:
-        text = (Path(spec.origin).parent / "version.py").read_text(encoding="utf-8")
-    except OSError:
-        return True
-    return re.search(r"^cuda\b[^=]*= *None", text, re.MULTILINE) is None
-
-
-def _listed_by_driver() -> int:
-    if shutil.which("nvidia-smi") is None:
-        return 0
-    try:
-        done = subprocess.run(
-            ["nvidia-smi", "-L"], capture_output=True, text=True, encoding="utf-8", timeout=30, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return 0
-    return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
+    versions = Path(importlib.util.find_spec("torch").origin).with_name("version.py").read_text(encoding="utf-8")
+    return re.search(r"^cuda\b[^=]*= *None", versions, re.MULTILINE) is None

@@ -1,4 +1,4 @@
-"""What every stage does around its work: log, report a fault as one line, keep freed memory."""
+"""What every stage does besides its work: log, report an error in one line, keep freed memory."""
 
 import ctypes
 import logging
@@ -18,10 +18,10 @@ _M_MMAP_THRESHOLD = -3
 
 
 def keep_freed_memory() -> bool:
-    """Ask glibc to keep freed memory in the process, and say whether it agreed.
+    """Ask glibc to keep freed memory in the process; return whether it did.
 
     By default every large tensor is mapped anew and pays page faults; a training step that reuses its memory
-    runs 1.2 to 2 times faster on CPU. Elsewhere than on glibc nothing changes.
+    runs 1.2 to 2 times faster on CPU. Without glibc nothing changes.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -32,7 +32,7 @@ def keep_freed_memory() -> bool:
 
 
 def _put_aside(path: Path) -> str:
-    """Rename a damaged file, so that the next run makes it again, and return what is to be done."""
+    """Rename a damaged file so that the next run makes it again; return what the user should do."""
     if "reference" in path.parts:  # published, and under version control
         return "Get it again: git checkout"
     aside = path.with_name(f"{path.name}.damaged")
@@ -48,27 +48,22 @@ def _put_aside(path: Path) -> str:
 def run_stage(main: Callable[[list[str] | None], None]) -> None:
     """Run `main` as a program: log lines to stderr, an `EquisetError` or `OSError` as one line and exit code 1.
 
-    The last line of a log says what Python and its imports took of the job; `benchmarks/demo_times.py` adds that up.
+    The last line of the log gives the time that Python and its imports took; `benchmarks/demo_times.py` adds these up.
     """
     started = time.process_time()
     level = os.environ.get("EQUISET_LOG", "INFO").upper()
     if level not in logging.getLevelNamesMapping():
         sys.exit(f"EQUISET_LOG is {level}, not one of {', '.join(logging.getLevelNamesMapping())}")
-    logging.basicConfig(
-        level=level,
-        format="%(asctime)s %(levelname)s %(message)s",
-        datefmt="%H:%M:%S",
-    )
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S")
     begin_job()
     try:
         main(None)
-    except DamagedError as error:
-        logging.error("%s. %s", error, _put_aside(error.path))
-        sys.exit(1)
-    except EquisetError as error:
-        logging.error("%s", error)
-        sys.exit(1)
-    except OSError as error:  # a file that is not there, or not to be read or written
-        logging.error("%s: %s", error.filename or "a file", error.strerror or error)
+    except (EquisetError, OSError) as error:
+        said = str(error)
+        if isinstance(error, DamagedError):
+            said += f". {_put_aside(error.path)}"
+        elif isinstance(error, OSError):  # a file that is missing, or cannot be read or written
+            said = f"{error.filename or 'a file'}: {error.strerror or error}"
+        logging.error("%s", said)
         sys.exit(1)
     logging.info("started in %.2f s, done after %.2f s of processor time", started, time.process_time())

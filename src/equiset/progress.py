@@ -1,9 +1,10 @@
-"""What a training tells while it runs: a line for each epoch, in a file beside its checkpoint.
+"""The progress of a running training: one line per epoch, in a file beside its checkpoint.
 
-Nobody has to listen, and the training never waits for one who does. While it runs it holds a lock on the file, which
-the kernel takes back however it ends: a file without a last word and without a lock is that of a killed training.
+The training never waits for a reader. While it runs it holds a lock on the file, which the kernel releases however the
+training ends: a file with neither a final line nor a lock is that of a killed training.
 """
 
+import fcntl
 import json
 import logging
 import os
@@ -15,11 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-try:
-    import fcntl
-except ImportError:  # Windows has none
-    fcntl = None
-
 log = logging.getLogger(__name__)
 
 Tell = Callable[[list[dict[str, float]], list[float]], None]
@@ -27,18 +23,18 @@ Tell = Callable[[list[dict[str, float]], list[float]], None]
 
 
 def silent(metrics: list[dict[str, float]], seconds: list[float]) -> None:
-    """Tell nothing."""
+    """Report nothing."""
 
 
 @contextmanager
 def telling(path: Path, about: dict[str, Any]) -> Iterator[Tell]:
-    """Yield what a training calls after each epoch; the end of the block is the last word.
+    """Yield the function that a training calls after each epoch; leaving the block writes the final line.
 
-    Whatever goes wrong with the file is said and costs the training nothing.
+    Problems with the file are logged and never stop the training.
 
     Args:
-        path: the file; what an interrupted training left there is written anew.
-        about: what is known when the training starts.
+        path: the file; what an interrupted training left there is overwritten.
+        about: what is known at the start of the training.
     """
     try:
         file = _own(path)
@@ -75,10 +71,9 @@ def _own(path: Path) -> TextIO:
     """Open a file for this process alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("a", encoding="utf-8")
-    for wait in (0.05, 0.1, 0.2, None):  # a reader holds the lock for a moment, another training for long
+    for wait in (0.05, 0.1, 0.2, None):  # a reader holds the lock briefly, another training for long
         try:
-            if fcntl:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
             if wait is None:
@@ -93,7 +88,7 @@ def _own(path: Path) -> TextIO:
 
 @dataclass
 class Told:
-    """What a training has told so far."""
+    """What a training has reported so far."""
 
     about: dict[str, Any]
     metrics: list[dict[str, float]]
@@ -104,11 +99,11 @@ class Told:
 
 
 def read(path: Path, over: bool) -> Told | None:
-    """Return what a training told; None if it has just begun.
+    """Return what a training has reported; None if it has only just begun.
 
     Args:
         path: its file.
-        over: whether nothing is at work any more on another machine, whose locks may not be seen here.
+        over: whether nothing can still be running on another machine, whose locks may not be visible here.
     """
     with path.open(encoding="utf-8") as file:
         held = _held(file)
@@ -125,9 +120,8 @@ def read(path: Path, over: bool) -> Told | None:
 
 def _held(file: TextIO) -> bool:
     try:
-        if fcntl:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            fcntl.flock(file, fcntl.LOCK_UN)
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_UN)
     except BlockingIOError:
         return True
     except OSError:
@@ -136,7 +130,7 @@ def _held(file: TextIO) -> bool:
 
 
 def stamp(path: Path) -> tuple[int, int, bool]:
-    """Return what changes when a training tells something, or ends."""
+    """Return a value that changes when a training reports something or ends."""
     with path.open(encoding="utf-8") as file:
         state = os.fstat(file.fileno())
         return state.st_mtime_ns, state.st_size, _held(file)

@@ -14,19 +14,18 @@ PACKAGES = ("equiset", "torch", "numpy", "pandas", "pyarrow", "scikit-learn", "s
 
 def git_commit() -> str | None:
     """Return the commit of the code that runs, marked `-dirty` if it was changed since; None outside git."""
-    folder = Path(__file__).parent
+    git = ("git", "-C", str(Path(__file__).parent))
+    commit = output(*git, "rev-parse", "HEAD")
+    changed = output(*git, "status", "--porcelain", "--untracked-files=no", "--", ".")
+    return None if commit is None or changed is None else commit + ("-dirty" if changed else "")
+
+
+def output(*command: str) -> str | None:
+    """Return what another program prints; None if it is not there or fails."""
     try:
-        commit = _git(folder, "rev-parse", "HEAD")
-        changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".")
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):
         return None
-    return commit + ("-dirty" if changed else "")
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(folder), *arguments], capture_output=True, encoding="utf-8", check=True, timeout=10
-    )
     return done.stdout.strip()
 
 
@@ -62,9 +61,4 @@ def peak_memory_mb() -> float:
 
 def gpu_driver() -> str | None:
     """Return the version of NVIDIA's driver; None if it does not say."""
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True, timeout=30)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return next(iter(done.stdout.split()), None)
+    return next(iter((output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") or "").split()), None)

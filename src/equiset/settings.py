@@ -24,13 +24,7 @@ AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
 def validate(kind: type[AnySettings], values: Any, *where: str) -> AnySettings:
-    """Return typed settings, or raise an `EquisetError` that names the wrong keys.
-
-    Args:
-        kind: the class of the settings.
-        values: what the config says.
-        where: the keys above, such as `"datasets", "mnist"`.
-    """
+    """Return typed settings, or raise an `EquisetError` that names the wrong keys below `where`."""
     try:
         # As JSON, whose arrays may be tuples. Nothing is converted: `true` or 2.0 is no number of epochs.
         return kind.model_validate_json(json.dumps(_with_numbers(values), default=str), strict=True)

@@ -1,4 +1,4 @@
-"""How much room a run needs on disk, so that a full disk is news before it starts and not a day later."""
+"""How much disk space a run needs, so that a small disk is reported before the run starts and not a day later."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ _WORKFLOW = 2**23  # MLflow's database and what Snakemake notes
 
 @dataclass(frozen=True)
 class Need:
-    """What one part of a run needs below one folder."""
+    """The space that one part of a run needs below one folder."""
 
     what: str
     folder: Path
@@ -31,7 +31,7 @@ class Need:
 
 
 def needs_of(config: Config, results: Path, parts: Collection[str]) -> list[Need]:
-    """Return what some data sets and experiments need below their folders."""
+    """Return the space that some data sets and experiments need below their folders."""
     found = []
     for name in set(DATASETS) & set(parts):
         space, cache, store = config.dataset(name).space(), Path(config.data_folder) / name, results / "data" / name
@@ -43,14 +43,14 @@ def needs_of(config: Config, results: Path, parts: Collection[str]) -> list[Need
 
 
 def _of_experiment(experiment: Experiment) -> int:
-    """Weights, and a checkpoint of three times their size that is written beside its predecessor."""
+    """Count weights, and a checkpoint of three times their size that is written beside the previous one."""
     runs = sum(_EACH_RUN + 7 * _weight_bytes(experiment.variants[name]) for name in experiment.running)
     shown = _EACH_SHOWN * (len(experiment.tables) + len(experiment.figures) + len(experiment.analyses))
     return len(experiment.seeds) * (runs + _EACH_SETS * len(experiment.sets)) + shown
 
 
 def _weight_bytes(variant: Variant) -> int:
-    """Guess from the widths that a variant names; convolutions have nine weights for a pair of channels."""
+    """Estimate from the widths that a variant names; a convolution has nine weights per pair of channels."""
     weights = 0
     for name, value in variant.model_dump().items():
         if isinstance(value, list) and all(isinstance(width, int) for width in value):
@@ -61,7 +61,7 @@ def _weight_bytes(variant: Variant) -> int:
 
 
 def check_space(config: Config, results: Path, parts: Collection[str]) -> None:
-    """Raise if a disk has less room than some data sets and experiments still need. What is there counts as done."""
+    """Raise if a disk has less space than some data sets and experiments still need. Existing files count as done."""
     disks: dict[Any, list[tuple[int, Need]]] = {}
     for need in needs_of(config, results, parts):
         left = int(_MARGIN * need.needed) - _taken(need.folder)

@@ -2,14 +2,14 @@
 
 import fcntl
 import getpass
-import logging
 import os
 import shutil
 import sqlite3
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,41 +22,34 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
 os.environ.setdefault("MLFLOW_ENABLE_PROMPT_REGISTRY", "false")
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
+import mlflow
 import numpy as np
-from mlflow import MlflowClient, pyfunc
-from mlflow.entities import (
-    Dataset,
-    DatasetInput,
-    Experiment,
-    InputTag,
-    LoggedModelOutput,
-    Metric,
-    Param,
-    RunTag,
-    ViewType,
-)
+import pandas as pd
+from mlflow import MlflowClient
+from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, RunTag
 from mlflow.entities import Run as MlflowRun
 from mlflow.exceptions import MlflowException
-from mlflow.models import ModelSignature
+from mlflow.models import Model, ModelSignature
 from mlflow.types import Schema, TensorSpec
 
 from equiset.experiments import experiment_module
-from equiset.files import atomic_path, digest, digest_json
-from equiset.results.notes import run_note, superseded_note
-from equiset.results.palette import BLACK, GREY, MANY, MODELS, shade
+from equiset.files import atomic_path, digest_json
+from equiset.results.notes import experiment_note, run_note
+from equiset.results.palette import BLACK, MANY, MODELS
 from equiset.results.runs import Run
 from equiset.results.summary import Findings, costs, curves, numbers
-from equiset.views import CURRENT, RESULTS, TAG, address
-
-log = logging.getLogger(__name__)
+from equiset.views import CURRENT, CURVES, RESULTS, TAG, address, views
 
 _PATIENCE_S = 5.0  # with a database that another program has locked
 _BATCH = 1000  # MLflow's own limit of metrics in one call
 _NOTE = "mlflow.note.content"  # what MLflow shows as the description
-_SUPERSEDED = "equiset.superseded_by"
-_TRAINING = "equiset.training"
-_CONTENT = "equiset.run_digest"  # of what was sent, when all of it was
+_USER = "mlflow.user"
 _COLOUR = "mlflow.runColor"  # of the run in MLflow's charts
+_TRAINING = "equiset.training"  # identifies a training, however often it was interrupted
+_VARIANT = "equiset.variant"
+
+SHOWN = "tables and figures"
+"""The experiment of MLflow that has them, so that they are in no legend among the runs."""
 
 
 @dataclass
@@ -66,42 +59,47 @@ class Tracker:
     client: MlflowClient
     experiment: Experiment
 
-    def describe(self, note: str, views: dict[str, str] | None = None) -> None:
-        """Say on the experiment's page what it is, and that it holds trainings, which MLflow would otherwise guess."""
-        for key, value in {_NOTE: note, "mlflow.experimentKind": "custom_model_development", **(views or {})}.items():
-            if self.experiment.tags.get(key) != value:
-                self.client.set_experiment_tag(self.experiment.experiment_id, key, value)
+    def find(self, tags: dict[str, str]) -> list[MlflowRun]:
+        """Return the runs of this user with some tags; on a shared server nobody touches the runs of others."""
+        query = " and ".join(f"tags.`{key}` = '{value}'" for key, value in {_USER: _user(), **tags}.items())
+        return self.client.search_runs([self.experiment.experiment_id], query)
+
+    def find_training(self, info: dict[str, Any]) -> MlflowRun | None:
+        """Return the run of a training, if it is there."""
+        return next(iter(self.find({_TRAINING: _training(info)})), None)
 
     def begin(self, folder: Path, info: dict[str, Any]) -> MlflowRun:
         """Return the run of a training: the one of its earlier start, or a new one.
 
-        Args:
-            folder: where its results will be.
-            info: what is known when it starts; the content of run.json has that, too.
+        `folder` is where its results will be; `info` is what run.json will have of what is known when it starts.
         """
-        spec = info["spec"]
-        name = run_name(spec)
-        for other in self._runs_named(name, spec["scale"]):
-            if other.data.tags.get(_TRAINING) == _training(info) and _is_mine(other):
-                return other
-        tags = {_TRAINING: _training(info), "mlflow.user": _user(), CURRENT: "yes", **_tags(folder, info)}
-        tags[_COLOUR] = self._colour(spec)
-        created = self.client.create_run(self.experiment.experiment_id, _milliseconds(info["started"]), tags, name)
-        self._name_data(created.info.run_id, _data_input(info["sets"]))
-        params = _flatten(spec["settings"]) | {"seed": spec["seed"], "device": info["device"]}
-        params |= {"threads": info["threads"], "variant": spec["variant"], "scale": spec["scale"]}
-        self.client.log_batch(created.info.run_id, params=[Param(key, str(value)) for key, value in params.items()])
-        return created
+        run, tags = self.find_training(info), _tags(folder, info)
+        if run and run.data.tags[CURRENT] == "yes":
+            return run
+        name = f"{info['spec']['variant']}/seed{info['spec']['seed']}"
+        place = {key: tags[key] for key in ("equiset.scale", _VARIANT, "equiset.seed")}
+        for other in self.find({**place, CURRENT: "yes"}):
+            self._rename(other, f"superseded: {name}", "no")
+        if run:  # its settings are back after others were tried
+            self._rename(run, name, "yes")
+            return run
+        tags |= {_TRAINING: _training(info), _USER: _user(), CURRENT: "yes", _COLOUR: self._colour(info["spec"])}
+        run = self.client.create_run(self.experiment.experiment_id, _milliseconds(info["started"]), tags, name)
+        self._log(run, {}, _params(info["spec"]), {})
+        return run
+
+    def _rename(self, run: MlflowRun, name: str, current: str) -> None:
+        """Say whether a run is the newest of its variant, seed and scale: to people by its name, to views by a tag."""
+        self.client.update_run(run.info.run_id, name=name)
+        self.client.set_tag(run.info.run_id, CURRENT, current)
 
     def _colour(self, spec: dict[str, Any]) -> str:
         """Return the colour of a variant: that of its other seeds, else one that no other variant has."""
         runs = self.client.search_runs([self.experiment.experiment_id], f"tags.`{CURRENT}` = 'yes'")
-        used = {run.data.tags["equiset.variant"]: run.data.tags.get(_COLOUR) for run in runs}
-        if colour := used.get(spec["variant"]):
-            return colour
-        base = MODELS.get(spec["settings"]["model"], BLACK)
-        choice = [base, shade(base, 0.45), shade(base, -0.45), *MANY]
-        return next((colour for colour in choice if colour not in used.values()), base)
+        used = {run.data.tags[_VARIANT]: run.data.tags[_COLOUR] for run in runs}
+        choice = [MODELS.get(spec["settings"]["model"], BLACK), *MANY]
+        free = (colour for colour in choice if colour not in used.values())
+        return used.get(spec["variant"]) or next(free, choice[0])
 
     def send_epochs(self, run: MlflowRun, rows: list[dict[str, float]], seconds: list[float], known: int = 0) -> None:
         """Send what was measured after each epoch, without those that are known. One that comes twice stays one."""
@@ -115,160 +113,99 @@ class Tracker:
         for first in range(0, len(metrics), _BATCH):
             self.client.log_batch(run.info.run_id, metrics=metrics[first : first + _BATCH])
 
-    def set_status(self, run: MlflowRun, status: str, why: str = "") -> None:
-        """Say how a training stands."""
-        if why:
-            self.client.set_tag(run.info.run_id, "equiset.failure", why[:5000])
-        if status == "RUNNING":
-            self.client.update_run(run.info.run_id, status)
-        else:
-            self.client.set_terminated(run.info.run_id, status)
+    def set_status(self, run: MlflowRun, status: str, why: str) -> None:
+        """Say how a training stands, and why it failed."""
+        self._log(run, {}, {}, {"equiset.failure": why[:5000]} if why else {})
+        self.client.set_terminated(run.info.run_id, status)  # of one that is RUNNING, MLflow shows how long it has been
 
-    def send_run(self, run: Run, findings: Findings | None = None) -> str:
-        """Send one run with its results unless they are there already, and return its MLflow id.
+    def send_run(self, run: Run, findings: Findings) -> str:
+        """Send a training that has ended, with its results, unless they are there already; return its MLflow id."""
+        info, sent = run.info, self.begin(run.folder, run.info)
+        metrics, tags = _results(run, findings)
+        there = metrics.items() <= sent.data.metrics.items() and tags.items() <= sent.data.tags.items()
+        if not (there and sent.info.status == "FINISHED"):
+            self.send_epochs(sent, run.metrics.to_dict("records"), info["epoch_seconds"])
+            self.client.log_inputs(sent.info.run_id, [_data_input(info["sets"])])
+            self._send_artifacts(sent, run)
+            # Last, because by them a run that was sent whole is known.
+            self._log(sent, metrics, {**_params(info["spec"]), "parameters": info["parameters"]}, tags)
+            self.client.set_terminated(sent.info.run_id, "FINISHED", _milliseconds(info["ended"]))
+        return sent.info.run_id
 
-        Args:
-            run: a training that has ended, perhaps without predictions yet.
-            findings: what was found on all runs of the experiment, if that is known.
-        """
-        info, spec = run.info, run.info["spec"]
-        found = _results(run, findings or Findings())
-        content = digest_json([digest(run.folder / "run.json"), *found])
-        known = self._runs_named(run_name(spec), spec["scale"])
-        for other in known:
-            sent = other.data.tags.get(_CONTENT, "")
-            if other.info.status == "FINISHED" and (sent == content or (sent and not findings and _same(other, info))):
-                return other.info.run_id
-        sent = self.begin(run.folder, info)
-        run_id = sent.info.run_id
-        self.send_epochs(sent, run.metrics.to_dict("records"), info["epoch_seconds"])
-        numbers, tags = found
-        ended = _milliseconds(info["ended"])
+    def _log(self, run: MlflowRun, metrics: dict[str, float], params: dict[str, Any], tags: dict[str, str]) -> None:
+        now = int(1000 * time.time())  # of two values MLflow shows the later one
         self.client.log_batch(
-            run_id,
-            metrics=[Metric(name, value, ended, 0) for name, value in numbers.items()],
-            params=[Param("parameters", str(info["parameters"]))],
-            tags=[RunTag(key, value) for key, value in (tags | _tags(run.folder, info)).items()],
+            run.info.run_id,
+            [Metric(name, value, now, 0) for name, value in metrics.items()],
+            [Param(name, str(value)) for name, value in params.items()],
+            [RunTag(name, value) for name, value in tags.items()],
         )
-        self._send_files(run_id, run)
-        for other in known:
-            if other.info.run_id != run_id and _is_mine(other):
-                self._supersede(other, run_id)
-        self.client.set_tag(run_id, _CONTENT, content)
-        self.client.set_terminated(run_id, "FINISHED", ended)
-        return run_id
 
-    def _send_files(self, run_id: str, run: Run) -> None:
+    def _send_artifacts(self, sent: MlflowRun, run: Run) -> None:
         """Send the files of a run, a figure of it, and the network as a model that can be loaded."""
-        there = {file.path for file in self.client.list_artifacts(run_id)}
-        names = ("run.json", "metrics.parquet", "predictions.parquet")
-        files = [run.folder / name for name in names if (run.folder / name).is_file()]
         # runs/<variant>/seed<seed> lie in the experiment's folder, and that beside the logs.
         experiment = run.folder.parents[2]
-        said = experiment.parent / "logs" / "train" / experiment.name / run.variant / f"seed{run.seed}.log"
-        files += [said] * said.is_file()
-        for file in files:
-            self.client.log_artifact(run_id, str(file))
+        files = [run.folder / name for name in ("run.json", "metrics.parquet", "predictions.parquet")]
+        files.append(experiment.parent / "logs/train" / experiment.name / run.variant / f"seed{run.seed}.log")
         with tempfile.TemporaryDirectory() as folder:
             curves(run).write(Path(folder) / "curves.png")
-            self.client.log_artifact(run_id, f"{folder}/curves.png")
-            if "curves.png" not in there and (run.folder / "weights.safetensors").is_file():
-                self._send_model(run_id, run, Path(folder))
+            for file in [*files, Path(folder) / "curves.png"]:
+                if file.is_file():
+                    self.client.log_artifact(sent.info.run_id, str(file))
+        models = self.client.get_run(sent.info.run_id).outputs.model_outputs
+        if not models and (run.folder / "weights.safetensors").is_file():
+            self._send_model(sent.info.run_id, run)
 
-    def _send_model(self, run_id: str, run: Run, folder: Path) -> None:
+    def _send_model(self, run_id: str, run: Run) -> None:
         """Log a network as a model, and register it under its variant's name."""
         from equiset.model_file import FILES, input_shape  # with torch, which nothing else needs here
 
-        shape = TensorSpec(np.dtype("float32"), input_shape(run.info))
-        (folder / "files").mkdir()
-        for name in FILES:
-            shutil.copy(run.folder / name, folder / "files")
-        with warnings.catch_warnings():
+        mlflow.set_tracking_uri(self.client.tracking_uri)
+        mlflow.set_experiment(experiment_id=self.experiment.experiment_id)
+        name = f"{self.experiment.name}-{run.variant}"
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # no example is wanted: the shape is said
-            pyfunc.save_model(
-                folder / "model",
+            for file in FILES:
+                shutil.copy(run.folder / file, folder)
+            Model.log(
+                *(None, mlflow.pyfunc, name),
+                run_id=run_id,
+                name=name,
+                model_type="network",
+                tags={"equiset.seed": run.seed, "equiset.scale": run.info["spec"]["scale"]},
                 loader_module="equiset.model_file",
-                data_path=folder / "files",
-                signature=ModelSignature(inputs=Schema([shape])),
+                data_path=folder,
+                signature=ModelSignature(Schema([TensorSpec(np.dtype("float32"), input_shape(run.info))])),
                 pip_requirements=["equiset", f"torch=={run.info['versions']['torch']}"],
             )
-        name = f"{self.experiment.name}-{run.variant}"
-        model = self.client.create_logged_model(self.experiment.experiment_id, name, run_id, model_type="network")
-        self.client.log_model_artifacts(model.model_id, str(folder / "model"))
-        self.client.finalize_logged_model(model.model_id, "READY")
-        self.client.log_outputs(run_id, [LoggedModelOutput(model.model_id, 0)])
-        with suppress(MlflowException):  # it is there
-            self.client.create_registered_model(name)
-        tags = {"equiset.seed": str(run.seed), "equiset.scale": run.info["spec"]["scale"]}
-        self.client.create_model_version(name, model.artifact_location, run_id, tags, model_id=model.model_id)
 
     def send_files(self, name: str, files: list[Path], scale: str) -> None:
-        """Send tables and figures as the artifacts of a run of their own; it takes the place of an earlier one."""
-        content = digest_json({f"{path.parent.name}/{path.name}": digest(path) for path in files})
-        known = [run for run in self._runs_named(name, scale) if _is_mine(run)]
-        if any(run.data.tags.get(_CONTENT) == content and run.info.status == "FINISHED" for run in known):
-            return
-        tags = {"equiset.scale": scale, _CONTENT: content, "mlflow.user": _user()}
-        run_id = self.client.create_run(self.experiment.experiment_id, tags=tags, run_name=name).info.run_id
+        """Send tables and figures as the artifacts of a run of their own."""
+        tags = {_USER: _user(), "equiset.scale": scale, "mlflow.runName": name}
+        run = next(iter(self.find(tags)), None) or self.client.create_run(self.experiment.experiment_id, tags=tags)
         for path in files:
-            self.client.log_artifact(run_id, str(path), path.parent.name)
-        self.client.set_terminated(run_id)
-        for other in known:
-            self.client.delete_run(other.info.run_id)
-
-    def _name_data(self, run_id: str, data: DatasetInput) -> None:
-        """Say what a run learnt from. MLflow refuses the slower of two that enter the same data at once, with all."""
-        try:
-            self.client.log_inputs(run_id, [data])
-        except MlflowException as error:
-            if error.error_code != "BAD_REQUEST":
-                raise
-            self.client.log_inputs(run_id, [data])  # the faster one's entry is there now
-
-    def _supersede(self, other: Any, run_id: str) -> None:
-        """Mark a run whose place another one took: for programs by a tag, for people in its name and description."""
-        tags = {_SUPERSEDED: run_id, _NOTE: superseded_note(run_id, other.data.tags.get(_NOTE, ""))}
-        tags |= {_COLOUR: GREY, CURRENT: "no"}
-        for key, value in tags.items():
-            self.client.set_tag(other.info.run_id, key, value)
-        # Last, because by its name it is found: a marking that was cut off is done again.
-        self.client.update_run(other.info.run_id, name=f"superseded: {other.info.run_name}")
-
-    def running(self) -> set[str]:
-        """Return the trainings that are thought to be under way."""
-        query = "attributes.status = 'RUNNING'"
-        found = self.client.search_runs([self.experiment.experiment_id], query, ViewType.ACTIVE_ONLY)
-        return {run.data.tags[_TRAINING] for run in found if _TRAINING in run.data.tags and _is_mine(run)}
-
-    def _runs_named(self, name: str, scale: str) -> list[Any]:
-        query = f"attributes.run_name = '{name}' and tags.`equiset.scale` = '{scale}'"
-        return self.client.search_runs([self.experiment.experiment_id], query, ViewType.ACTIVE_ONLY)
+            self.client.log_artifact(run.info.run_id, str(path), path.parent.name)
+        self.client.set_terminated(run.info.run_id)
 
 
 def open_store(uri: str) -> MlflowClient:
-    """Open a tracking store; a new SQLite file gets its tables here."""
-    with _alone(uri):
-        database = _database(uri)
-        if database and database.exists():
-            # MLflow tries to open what it cannot read for two minutes.
-            with closing(sqlite3.connect(f"file:{quote(str(database))}?mode=ro", _PATIENCE_S, uri=True)) as opened:
-                opened.execute("select name from sqlite_master").fetchone()
-        elif database:
-            # A process that is killed between two of the many tables must not leave a database that none can open.
-            with atomic_path(database) as partial:
-                MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
-        client = MlflowClient(tracking_uri=uri)
-        client.search_experiments(max_results=1)
-    return client
+    """Open a tracking store, within `sending`; a new SQLite file gets its tables here."""
+    database = _database(uri)
+    if database and database.exists():
+        # MLflow tries to open what it cannot read for two minutes.
+        with closing(sqlite3.connect(f"file:{quote(str(database))}?mode=ro", _PATIENCE_S, uri=True)) as opened:
+            opened.execute("select name from sqlite_master").fetchone()
+    elif database:
+        # A process that is killed between two of the many tables must not leave a database that none can open.
+        with atomic_path(database) as partial:
+            MlflowClient(tracking_uri=f"sqlite:///{partial}").search_experiments(max_results=1)
+    return MlflowClient(tracking_uri=uri)
 
 
 def remedy(uri: str) -> str:
     """Say what to do when a store does not take the runs."""
-    database = _database(uri)
-    if not (database and database.exists()):
+    if not ((database := _database(uri)) and database.exists()):
         return "Send them later: make track"
-    if "'" in str(Path.cwd()):  # MLflow writes the path into its queries as it is
-        return "Rename the folder of the project, so that its path has no quotation mark, and send them: make track"
     return f"Close what else uses {database}; if it is damaged, delete it: it holds copies. Then send them: make track"
 
 
@@ -277,65 +214,68 @@ def _database(uri: str) -> Path | None:
     return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
 
 
-@contextmanager
-def _alone(uri: str) -> Iterator[None]:
-    """Let one process at a time open a local database: several that create its tables together break it."""
-    database = _database(uri)
-    if database is None:
-        yield
-        return
-    database.parent.mkdir(parents=True, exist_ok=True)
-    with database.with_suffix(".lock").open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
-        yield
-
-
-def open_experiment(uri: str, name: str) -> Tracker:
-    """Return a tracker for one experiment of the paper, creating it if needed."""
-    client = open_store(uri)
-    experiment = client.get_experiment_by_name(name)
-    if experiment is None:
+def open_experiment(uri: str, name: str, shown: list[Path] | None = None) -> Tracker:
+    """Return a tracker for an experiment, creating it if needed; its page has the first table of `shown`."""
+    client, database = open_store(uri), _database(uri)
+    if client.get_experiment_by_name(name) is None:
         # Beside a local database the artifacts stay in the project; a server keeps its own.
-        database = _database(uri)
         folder = database and database.resolve().parent / "mlflow-artifacts" / name
-        try:
-            client.create_experiment(name, folder and folder.as_uri())
-        except MlflowException as error:
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":  # somebody else was faster
-                raise
-        experiment = client.get_experiment_by_name(name)
+        client.create_experiment(name, folder and folder.as_uri())
+    experiment = client.get_experiment_by_name(name)
+    # MLflow would guess what an experiment holds, from its runs.
+    tags = {"mlflow.experimentKind": "custom_model_development"}
+    if name == SHOWN:
+        tags[_NOTE] = "The tables and figures of each experiment, as artifacts of one run for each."
+    elif shown or _NOTE not in experiment.tags:  # else it was described, perhaps with a table
+        about, measures = (experiment_module(name, part) for part in ("about", "measures"))
+        table = next((path.read_text(encoding="utf-8") for path in shown or [] if path.suffix == ".md"), "")
+        links = [address(experiment.experiment_id, view) for view in (RESULTS, CURVES)]
+        tags[_NOTE] = experiment_note(about.QUESTION, about.PAPER, *links, table)
+        tags |= views(*next(iter(measures.MEASURES.items())))
+    for key in [key for key, value in tags.items() if experiment.tags.get(key) != value]:
+        client.set_experiment_tag(experiment.experiment_id, key, tags[key])
     return Tracker(client, experiment)
 
 
 def addresses(uri: str, shown: str) -> dict[str, str]:
-    """Return where the runs of each experiment are, on the pages at `shown`, past those for language models."""
+    """Return where the runs of each experiment are, on the pages at `shown`; nothing if that cannot be known now."""
+    try:
+        found = MlflowClient(uri).search_experiments(order_by=["name"])
+    except MlflowException:
+        return {}
     return {
         experiment.name: f"{shown}/{address(experiment.experiment_id, RESULTS * (TAG + RESULTS in experiment.tags))}"
-        for experiment in MlflowClient(uri).search_experiments(order_by=["name"])
+        for experiment in found
         if experiment.name != "Default"
     }
 
 
+def was_too_slow(error: Exception) -> bool:
+    """Say whether somebody else entered the same experiment or data at the same moment; they are there now."""
+    return getattr(error, "error_code", "") in ("RESOURCE_ALREADY_EXISTS", "BAD_REQUEST")
+
+
 @contextmanager
 def sending(uri: str) -> Iterator[None]:
-    """Let one process of a project at a time send to a store: several would write what is there already."""
+    """Let one process of a project at a time use a store.
+
+    Several would send what is there already, and break a new database by making its tables together.
+    """
     name = f"equiset-{digest_json([uri, os.getcwd(), _user()])[:16]}.lock"
     with (Path(tempfile.gettempdir()) / name).open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
         yield
-
-
-def run_name(spec: dict[str, Any]) -> str:
-    return f"{spec['variant']}/seed{spec['seed']}"
 
 
 def _tags(folder: Path, info: dict[str, Any]) -> dict[str, str]:
     spec, sets = info["spec"], info["sets"]
     return {
         "equiset.scale": spec["scale"],
-        "equiset.variant": spec["variant"],
+        _VARIANT: spec["variant"],
         "equiset.seed": str(spec["seed"]),
         "equiset.spec_hash": info["spec_hash"],
+        "equiset.device": info["device"],
+        "equiset.threads": str(info["threads"]),
         "equiset.data_kind": sets["kind"],
         "equiset.data_share": f"{sets['share']:.4f}",
         "equiset.git_commit": info["git_commit"] or "unknown",
@@ -352,21 +292,17 @@ def _results(run: Run, findings: Findings) -> tuple[dict[str, float], dict[str, 
     tags = {f"claim.{name}": verdict for name, verdict in verdicts.items()}
     tags["equiset.verdicts"] = "; ".join(f"{name} {verdict.split(' (')[0]}" for name, verdict in verdicts.items())
     tags |= {"equiset.paper": findings.paper(run), "equiset.title": findings.title(run)}
-    return found, {key: value for key, value in tags.items() if value}
-
-
-def _same(other: MlflowRun, info: dict[str, Any]) -> bool:
-    return other.data.tags.get(_TRAINING) == _training(info)
+    return found, {key: value for key, value in tags.items() if value} | _tags(run.folder, run.info)
 
 
 def _training(info: dict[str, Any]) -> str:
-    """Return what identifies a training, however often it was interrupted."""
-    return info.get("training") or digest_json(info)[:32]  # of a run made before trainings were identified
+    return info.get("training") or info["spec_hash"]  # of a run made before trainings were identified
 
 
-def _is_mine(run: MlflowRun) -> bool:
-    """Say whether this user sent a run; on a shared server nobody replaces the runs of others."""
-    return run.data.tags.get("mlflow.user", _user()) == _user()
+def _params(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run, by their names in `config.yaml`. MLflow lets none of them change later."""
+    (settings,) = pd.json_normalize(spec["settings"]).to_dict("records")
+    return {key: spec[key] for key in ("variant", "seed", "scale")} | settings
 
 
 def _user() -> str:
@@ -385,10 +321,3 @@ def _data_input(sets: dict[str, Any]) -> DatasetInput:
     source = {"source": sets["source"], "description": sets["data"], "store_sha256": sets["store_digest"]}
     dataset = Dataset(sets["dataset"], sets["digest"][:36], "local", str(source))
     return DatasetInput(dataset, [InputTag("mlflow.data.context", "training and validation")])
-
-
-def _flatten(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat = {}
-    for key, value in settings.items():
-        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat

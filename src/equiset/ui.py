@@ -6,15 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 import webbrowser
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from equiset.config import read_config, resolve
-from equiset.errors import EquisetError
 from equiset.masking import without_secrets
+from equiset.process import run_stage
 from equiset.stages import follow
 
 _SECONDS = 120  # in which the pages must have started
@@ -22,36 +20,34 @@ _SECONDS = 120  # in which the pages must have started
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--config", type=Path, default=Path("config.yaml"), help="the workflow's config")
     parser.add_argument("--port", type=int, default=5000, help="port of the pages on this machine")
     arguments = parser.parse_args(argv)
-    uri = resolve(read_config(arguments.config)).tracking.address()
+    uri = resolve(read_config(Path("config.yaml"))).tracking.address()
     if uri.startswith(("http://", "https://")):
         show(uri)
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # or the server would be left behind
-    server = start_pages(uri, arguments.port)
-    beside = follow.start(uri)  # for what runs without a workflow, and to find out what was killed together with one
-    try:
-        show(wait_for(f"http://127.0.0.1:{arguments.port}", server))
-        server.wait()
-    except KeyboardInterrupt:
-        pass  # which the server has got, too
-    finally:
-        server.terminate()
-        server.wait()
-        beside.stdin.close()
-        beside.wait()
+    with start_pages(uri, arguments.port) as server:
+        try:
+            address = wait_for(f"http://127.0.0.1:{arguments.port}", server)
+            # For what runs without a workflow, and to find out what was killed together with one. It ends after this.
+            beside = follow.start(uri)
+            show(address)
+            server.wait()
+            beside.stdin.close()
+        except KeyboardInterrupt:
+            pass  # which the server has got, too
+        finally:
+            server.terminate()
 
 
 def start_pages(uri: str, port: int) -> subprocess.Popen:
     """Start MLflow's server for a database."""
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--uvicorn-opts", "--log-level warning"]  # or a line for each request hides what is said here
-    if any(app.name == "equiset" for app in entry_points(group="mlflow.app")):  # else an installation before it
-        command += ["--app-name", "equiset"]
     quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    return subprocess.Popen([*command, "--backend-store-uri", uri], env=os.environ | quiet)
+    command += ["--app-name", "equiset", "--backend-store-uri", uri]
+    return subprocess.Popen(command, env=os.environ | quiet)
 
 
 def wait_for(address: str, server: subprocess.Popen) -> str:
@@ -61,7 +57,7 @@ def wait_for(address: str, server: subprocess.Popen) -> str:
         try:
             with urllib.request.urlopen(f"{address}/health", timeout=5):
                 return address
-        except (urllib.error.URLError, OSError):
+        except OSError:
             time.sleep(0.2)
     sys.exit(f"MLflow did not start at {address}; what it said is above. Another port: make ui PORT=5001")
 
@@ -69,22 +65,15 @@ def wait_for(address: str, server: subprocess.Popen) -> str:
 def show(uri: str) -> None:
     """Print the way to each experiment, and open the first page where there is a browser with windows."""
     # MLflow takes two seconds to import, which the pages need to start.
-    from equiset.tracking import MlflowException, addresses
+    from equiset.tracking import addresses
 
     address = without_secrets(uri).replace("***@", "").rstrip("/")
     home = f"{address}/#/experiments?workflowType=machine_learning"
-    try:
-        found = addresses(uri, address)
-    except MlflowException:
-        found = {}
-    lines = [f"  {name:<20}{link}" for name, link in found.items()]
+    lines = [f"  {name:<20}{link}" for name, link in addresses(uri, address).items()]
     print("\n".join(["The runs, by experiment:", *lines, f"  {'all':<20}{home}"]), flush=True)
     if sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         webbrowser.open(home)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except EquisetError as error:
-        sys.exit(str(error))
+    run_stage(main)

@@ -14,7 +14,11 @@ from equiset.results.measures import Measure
 TAG = "mlflow.sharedViewState."
 RESULTS, CURVES = "results", "curves"
 CURRENT = "equiset.current"
-"""Tag of a run: `no` after another one took its place."""
+"""Tag of a run: `yes` until another one takes its place."""
+
+_LINE = {"lineSmoothness": 0, "scaleType": "linear", "xAxisKey": "step", "xAxisScaleType": "linear"}
+_LINE |= {"selectedXAxisMetricKey": "", "yAxisKey": "metric", "yAxisExpressions": [], "range": {}}
+_LINE |= {"ignoreOutliers": False, "useGlobalXaxisKey": True, "useGlobalLineSmoothing": True}
 
 
 def address(experiment: str, view: str = "") -> str:
@@ -25,45 +29,30 @@ def address(experiment: str, view: str = "") -> str:
 
 def views(name: str, measure: Measure) -> dict[str, str]:
     """Return the tags that make the views of an experiment, by what it is about."""
-    result = [f"result/{name}{end}" for end in ("", "_low95", "_high95", "_paper")]
-    columns = [_column("metrics", key) for key in (result[0], result[3])]
-    columns += [_column("tags", f"equiset.{key}") for key in ("verdicts", "data_kind", "title")]
-    columns += [_column("metrics", key) for key in result[1:3]]
-    columns += [_column("metrics", f"cost/{key}") for key in ("training_seconds", "peak_memory_mb")]
-    smaller_is_better = not name.endswith("accuracy")
+    result = f"result/{name}"
+    metrics = [result, f"{result}_paper", f"{result}_low95", f"{result}_high95"]
+    metrics += ["cost/training_seconds", "cost/peak_memory_mb"]
+    columns = [f"metrics.`{key}`" for key in metrics]
+    columns[2:2] = [f"tags.`equiset.{key}`" for key in ("verdicts", "data_kind", "title")]
     shared = {"searchFilter": f"tags.`{CURRENT}` = 'yes'", "lifecycleFilter": "Active", "runsHiddenMode": "SHOW_ALL"}
-    shared |= {"orderByKey": _column("metrics", result[0]), "orderByAsc": smaller_is_better}
+    shared |= {"orderByKey": columns[0], "orderByAsc": not name.endswith("accuracy")}
+    # Else they stand in the order of the alphabet, and cut off after a few letters.
+    table = {"selectedColumns": columns, "columnOrder": columns, "columnWidths": dict.fromkeys(columns, 210)}
     by_variant = {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": "equiset.variant"}]}
     section = {"uuid": "chosen", "name": "By variant", "display": True, "deleted": False, "isGenerated": False}
     lines = dict.fromkeys([*measure.curves, "train_loss"])
-    charts = [_chart("BAR", result[0]), *(_chart("LINE", key) for key in lines), _chart("BAR", result[3])]
-    # Else they stand in the order of the alphabet, and cut off after a few letters.
-    order = {"columnOrder": columns, "columnWidths": dict.fromkeys(columns, 210)}
-    table = {**shared, "selectedColumns": columns, **order}
-    curves = {**shared, "groupBy": by_variant, "compareRunCharts": charts, "compareRunSections": [section]}
+    charts = [_chart("BAR", result), *(_chart("LINE", key, **_LINE) for key in lines), _chart("BAR", metrics[1])]
+    curves = {"groupBy": by_variant, "compareRunCharts": charts, "compareRunSections": [section]}
     return {
-        TAG + RESULTS: _view("Results, beside the paper's", table),
-        TAG + CURVES: _view("Curves, by variant", curves),
+        TAG + RESULTS: _view("Results, beside the paper's", shared | table),
+        TAG + CURVES: _view("Curves, by variant", shared | curves),
     }
 
 
-def _column(kind: str, name: str) -> str:
-    return f"{kind}.`{name}`"
-
-
-def _chart(kind: str, metric: str) -> dict[str, Any]:
+def _chart(kind: str, metric: str, **more: Any) -> dict[str, Any]:
     chart = {"uuid": f"{kind}-{metric}", "type": kind, "runsCountToCompare": 50, "metricSectionId": "chosen"}
     chart |= {"deleted": False, "isGenerated": False, "displayName": metric, "metricKey": metric}
-    if kind == "LINE":
-        chart |= {"selectedMetricKeys": [metric], "lineSmoothness": 0, "scaleType": "linear", "xAxisKey": "step"}
-        chart |= {"xAxisScaleType": "linear", "selectedXAxisMetricKey": "", "yAxisKey": "metric", "range": {}}
-        chart |= {
-            "yAxisExpressions": [],
-            "ignoreOutliers": False,
-            "useGlobalXaxisKey": True,
-            "useGlobalLineSmoothing": True,
-        }
-    return chart
+    return {**chart, "selectedMetricKeys": [metric], **more}
 
 
 def _view(name: str, state: dict[str, Any]) -> str:

@@ -82,9 +82,9 @@ def test_clicks_lead_from_mlflows_home_to_runs_charts_and_artifacts(browser, mlf
 
 
 CURVE = "document.querySelector('.scatterlayer .js-line')?.getAttribute('d')"
-# Charts are drawn when they come into view.
+# Charts are drawn, and named, when they come into view; those by epoch are the last.
 SCROLL = """
-[...document.querySelectorAll('span, div')].findLast(one => one.innerText?.trim() === 'train_loss')?.scrollIntoView()
+[...document.querySelectorAll('button')].findLast(one => one.innerText.trim() === 'Add section')?.scrollIntoView()
 """
 
 

@@ -9,7 +9,7 @@ import pytest
 from mlflow import MlflowClient
 
 from equiset.files import digest, read_json, write_json
-from equiset.stages.track import SHOWN
+from equiset.tracking import SHOWN
 
 from . import servers
 from .conftest import EXPERIMENT, RUN
@@ -67,7 +67,7 @@ def copies(server, local, tmp_path):
         shutil.copytree(local.folder / RUN, run)
         info = read_json(run / "run.json")
         info["spec"]["seed"] = seed
-        write_json(run / "run.json", info)
+        write_json(run / "run.json", info | {"training": f"t{seed}"})
     shutil.copytree(local.folder / EXPERIMENT / "tables", tmp_path / "tables")
     return tmp_path
 
@@ -100,19 +100,17 @@ def test_two_senders_at_once_and_a_third_leave_one_copy(copies, server, client):
     end(send(server, copies, "redshift", "alice"))
     after = {run.info.run_id: run.data for run in runs(client, "redshift")}
     assert {key: data.tags for key, data in after.items()} == {key: data.tags for key, data in before.items()}
-    assert not any("equiset.superseded_by" in data.tags for data in after.values())
+    assert {data.tags["equiset.current"] for data in after.values()} == {"yes"}
     assert read_json(copies / "alice.json")["pending"] == []
 
 
 def test_nobody_replaces_the_runs_of_others(copies, server, client):
     end(send(server, copies, "outlier_faces", "alice"))
     info = read_json(copies / "runs/IV-N3/seed0/run.json")
-    write_json(copies / "runs/IV-N3/seed0/run.json", info | {"ended": info["ended"].replace("20", "21", 1)})
+    write_json(copies / "runs/IV-N3/seed0/run.json", info | {"training": "another"})
     (copies / "tables/accuracy.md").write_text("another result")
     end(send(server, copies, "outlier_faces", "bob"))
     found = sorted((run.info.run_name, run.data.tags["mlflow.user"]) for run in runs(client, "outlier_faces"))
-    others = [(NAME.format(seed), "alice") for seed in range(3)]
-    assert found == sorted([*others, (NAME.format(0), "bob")])
+    assert found == sorted((NAME.format(seed), user) for seed in range(3) for user in ("alice", "bob"))
     shown = [run.data.tags["mlflow.user"] for run in runs(client, SHOWN, "attributes.run_name = 'outlier_faces'")]
     assert sorted(shown) == ["alice", "bob"]
-    assert not any("equiset.superseded_by" in run.data.tags for run in runs(client, "outlier_faces"))

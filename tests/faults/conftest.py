@@ -3,9 +3,9 @@
 import pytest
 
 from tests.unit.conftest import web
-from tests.workflow.conftest import finished, project
+from tests.workflow.conftest import project
 
-__all__ = ["finished", "project", "web"]
+__all__ = ["project", "web"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

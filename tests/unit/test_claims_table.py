@@ -2,11 +2,15 @@
 
 import pandas as pd
 import pytest
+from PIL import Image
 
+from equiset.results.claims_figure import claims_figure
+from equiset.results.claims_table import headline, is_numeric
+from equiset.results.judging import judge_all
 from equiset.results.measures import Measures
 from equiset.stages import judge
 
-from .made_up_runs import ROOT, clouds, measured, write_run
+from .made_up_runs import CLAIMS, ROOT, clouds, faces, measured, write_run
 from .test_judging import law
 
 FILE = ROOT / "workflow" / "claims.yaml"
@@ -25,6 +29,7 @@ COLUMNS = [
     "data_share",
     "scale",
     "seeds",
+    "epochs",
     "runs",
 ]
 
@@ -89,3 +94,44 @@ def test_what_was_measured_on_the_layers_is_judged_beside_the_runs(run, tmp_path
         "reproduced",
     )
     assert row["runs"] == str(tmp_path / "time_of_graph_layer.parquet")
+
+
+def test_the_figure_has_ours_beside_every_number_of_the_paper(run, tmp_path):
+    judged(run, tmp_path)
+    with Image.open(tmp_path / "claims.png") as picture:
+        seen = picture.info["Description"]
+    assert seen == "The paper's numbers beside ours. P2 1000 points, set layers: paper 87 ± 1 %, ours 87.0 ± 1.0 % ✓."
+    pooling = write_run(tmp_path, "outlier_faces", "set-pooling", faces(0.06, 0.07), kind="stand-in")
+    canvas = claims_figure(judge_all(list(CLAIMS.values()), measured(run, pooling))).canvas
+    rows = [label.get_text() for axis in canvas.axes for label in axis.get_yticklabels()]
+    numeric = [claim.id for claim in CLAIMS.values() if is_numeric(claim.paper)]
+    assert list(dict.fromkeys(row.split()[0] for row in rows)) == numeric
+    assert {"F2 Outlier, set pooling, training", "F2 Outlier, set pooling, test"} < set(rows)
+    dots = [line for line in canvas.axes[0].lines if line.get_marker() in ("o", "^")]
+    (whole,) = [dot for dot in dots if dot.get_marker() == "o"]
+    assert whole.get_xdata() == pytest.approx([0], abs=1e-9)  # 87 % is the paper's
+    faces_of_stand_ins = [dot.get_markerfacecolor() for dot in dots if dot.get_marker() == "^"]
+    assert faces_of_stand_ins == ["white"] * 2  # without its control it is no test
+
+
+def test_every_number_has_a_short_name():
+    for claim in CLAIMS.values():
+        if is_numeric(claim.paper):
+            name, colon, _ = claim.statement.partition(":")
+            assert colon
+            assert len(name) < 26, name
+
+
+def test_the_headline_counts_numbers_first_and_says_what_each_verdict_rests_on():
+    rows = [
+        ("90 %", "reproduced", "the paper's data"),
+        ("80 %", "not reproduced", "the paper's data"),
+        ("70 %", "reproduced", "stand-ins"),
+        ("60 %", "not tested", ""),
+        ("worse", "reproduced", "generated sets"),
+        ("proof", "not tested", ""),
+    ]
+    assert headline(pd.DataFrame(rows, columns=["paper", "verdict", "rests_on"])) == (
+        "On the paper's data: 1 of 4 numeric claims reproduced, 1 not reproduced, 1 reproduced on stand-ins, "
+        "1 not tested. Of the 2 others: 1 reproduced on generated sets, 1 not tested."
+    )

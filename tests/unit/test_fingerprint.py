@@ -172,10 +172,11 @@ MAY_COMPUTE = {
         "Experiment.sets_class",
         "Experiment.variant_class",
         "Experiment.running",
-        "Experiment.drawn",
+        "Experiment.shown",
     },
-    # Which figures there are to draw, and so which jobs.
-    "equiset.experiments.mnist_sums.settings": {"ExperimentSettings.drawn"},
+    # Which tables and figures there are, and so which jobs.
+    "equiset.experiments.mnist_sums.settings": {"ExperimentSettings.shown"},
+    "equiset.experiments.outlier_faces.settings": {"OutlierFaces.shown", "ExperimentSettings.shown"},
     "equiset.data.source": {"_is_address", "SourceSettings.space"},
 }
 # They reach jobs by the files that a job reads and writes, or by its parameters.

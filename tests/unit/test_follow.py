@@ -8,13 +8,14 @@ import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from mlflow import MlflowClient
 
 from equiset.files import read_json
 from equiset.progress import telling
 from equiset.stages import follow
 from equiset.stages.follow import Follower
-from equiset.tracking import MlflowClient
 
 from .test_tracking import empty_database, uri, write_run
 
@@ -35,9 +36,9 @@ ROWS = [{"epoch": epoch, "train_loss": 1 / epoch, "validation_accuracy": 0.5} fo
 @pytest.fixture
 def about(tmp_path):
     """What a training says of itself, and the run that it would leave."""
-    folder = write_run(tmp_path / "done" / "demo" / "mnist_sums" / "runs", epochs=5, training="t1")
+    folder = write_run(tmp_path / "done" / "demo" / "mnist_sums" / "runs", epochs=5)
     info = read_json(folder / "run.json")
-    return info | {"folder": str(tmp_path / "results/demo/mnist_sums/runs/IV-N3/seed0"), "training": "t1"}
+    return info | {"folder": str(tmp_path / "results/demo/mnist_sums/runs/IV-N3/seed0")}
 
 
 @pytest.fixture
@@ -127,10 +128,28 @@ def test_the_result_of_a_followed_training_arrives_in_the_same_run(uri, path, ab
         tell(ROWS[:2], [1.0, 1.0])
         follower.look(over=False)
         ((run, _, _),) = seen(uri)
-        write_run(tmp_path / "results" / "demo" / "mnist_sums" / "runs", epochs=5, training="t1")
+        write_run(tmp_path / "results" / "demo" / "mnist_sums" / "runs", epochs=5)
     follower.look(over=False)
     assert [(one, status) for one, status, _ in seen(uri)] == [(run, "FINISHED")]
-    assert MlflowClient(uri).get_run(run).data.params["parameters"] == "10"
+    before = MlflowClient(uri).get_run(run)
+    assert before.data.metrics["cost/training_seconds"] == 5
+    # What was made of the network meanwhile comes at the end, also if the workflow failed elsewhere.
+    predictions = {"split": ["train", "validation", "validation"], "label": [1, 2, 3], "predicted": [1, 2, 4]}
+    pd.DataFrame(predictions | {"probability": 0.5}).to_parquet(
+        tmp_path / "results/demo/mnist_sums/runs/IV-N3/seed0/predictions.parquet"
+    )
+    follower.look(over=True)
+    after = MlflowClient(uri).get_run(run)
+    assert after.data.metrics["result/validation_accuracy"] == 0.5
+    assert after.info.end_time == before.info.end_time
+
+
+def test_one_damaged_file_hides_no_other_training(uri, path, about, tmp_path):
+    path.parent.mkdir(parents=True)
+    path.with_name("a.jsonl").write_text("no JSON\n")
+    with telling(path, about), pytest.raises(ValueError, match="Expecting value"):
+        Follower(uri, tmp_path / "results").look(over=False)
+    assert [status for _, status, _ in seen(uri)] == ["RUNNING"]
 
 
 def test_the_process_ends_with_the_one_that_started_it(uri, path, about, tmp_path, monkeypatch):
@@ -148,9 +167,9 @@ def test_the_process_ends_with_the_one_that_started_it(uri, path, about, tmp_pat
 
 def test_a_server_that_is_away_is_said_and_asked_again(path, about, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    answers = iter([False, True])
+    answers = iter([False, False, True])
     monkeypatch.setattr(follow, "_over", lambda pause: next(answers))
     with telling(path, about):
         follow.follow(Follower("http://me:secret@127.0.0.1:9", tmp_path / "results"))
-    assert caplog.text.count("nothing was sent") == 3
+    assert caplog.text.count("not everything was sent") == 3
     assert "secret" not in caplog.text

@@ -60,7 +60,7 @@ ALLOWED = {
     "layout": set(),
     "parallel": {"errors", "nn.shares"},
     "feeding": {"parallel"},
-    "placement": {"errors"},
+    "placement": {"errors", "provenance"},
     "devices": {"errors", "provenance"},
     "training_settings": {"settings"},
     "roles": {"settings"},

@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 
-from equiset.config import laws_spec, resolve
+from equiset.config import resolve
 from equiset.files import canonical_json, read_json
 from equiset.laws import measurements
 from equiset.laws.measurements import MEASUREMENTS
@@ -18,7 +18,7 @@ from equiset.nn import SetLayer
 from equiset.stages import measure_layers
 
 ROOT = Path(__file__).parents[2]
-SPEC = laws_spec(resolve(yaml.safe_load((ROOT / "config.yaml").read_text()), "smoke"))
+SPEC = resolve(yaml.safe_load((ROOT / "config.yaml").read_text()), "smoke").laws.model_dump(mode="json")
 
 
 @pytest.fixture(scope="module")

@@ -172,7 +172,7 @@ def test_a_deep_stack_has_a_control_and_its_failed_first_protocol_is_shown(tmp_p
     held = judged(relative_loss=good, relative_loss_first=bad, relative_loss_normalised=good)
     assert held.verdict_with_reason == "reproduced"
     assert "by the first protocol: 0.300" in held.ours
-    assert "300 steps, failed" in held.changed
+    assert "300 steps, failed" in held.claim.changed
     too_hard = judged(relative_loss=bad, relative_loss_first=bad, relative_loss_normalised=bad)
     assert too_hard.verdict_with_reason.startswith("not tested (the same with batch normalisation")
     failed = judged(relative_loss=bad, relative_loss_first=bad, relative_loss_normalised=good)
@@ -186,7 +186,7 @@ def test_a_rule_that_was_changed_after_a_look_is_shown_beside_the_verdict(tmp_pa
     words = table.loc["P11", "changed"]
     assert "-0.53" in words
     text = (tmp_path / "claims.md").read_text()
-    assert "Changed after a look at results: the first protocol, 300 steps" in text
+    assert "† L3, changed after a look at results: the first protocol, 300 steps" in text
 
 
 def test_redshifts_are_judged_on_features_that_do_not_give_them_away(tmp_path):
@@ -218,7 +218,7 @@ def test_no_green_on_a_stand_in(tmp_path):
     runs = cloud_runs(tmp_path, set_1000=([0.8], stand_in), set_1000_dropout=([0.7], stand_in))
     judge_stage.write_verdicts(CLAIMS_FILE, measured(*runs), tmp_path)
     text = (tmp_path / "claims.md").read_text()
-    assert "on stand-ins: 1 reproduced, 0 not reproduced; 22 not tested" in text
+    assert "0 of 12 numeric claims reproduced, 1 reproduced on stand-ins, 11 not tested. Of the 11 others: 11" in text
     (claim,) = [claim for claim in read_report_claims(tmp_path / "claims.csv") if claim["verdict"] == "reproduced"]
     assert claim["look"] == "open"  # how the report shows it
 

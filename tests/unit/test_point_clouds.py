@@ -7,7 +7,7 @@ import torch
 
 from equiset.data.modelnet40 import ModelNetSettings, fetch, prepare
 from equiset.data.pool import Pool
-from equiset.errors import EquisetError
+from equiset.errors import EquisetError, MissingFileError
 from equiset.experiments.point_clouds.analyses import _activation, maximise
 from equiset.experiments.point_clouds.graphs import (
     GatheredGraph,
@@ -29,7 +29,6 @@ from equiset.experiments.point_clouds.task import Clouds, Task
 from equiset.files import read_json
 from equiset.nn import SetLayer, SetNorm
 from equiset.nn.encoder import CHUNK_BYTES
-from equiset.parquet import MissingFileError
 from equiset.results.figures import NothingToShowError
 from equiset.training import train
 

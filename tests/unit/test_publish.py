@@ -1,13 +1,17 @@
 """Published results: small files with their provenance, and a README that says what they say."""
 
+import contextlib
 import json
+import shutil
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from equiset.errors import EquisetError
 from equiset.files import read_json, write_json
-from equiset.stages import judge_published, publish, readme
+from equiset.results.figures import Canvas, Figure
+from equiset.stages import judge_published, publish, readme, verify
 
 from .made_up_runs import CURVES, PAPER, ROOT, sums, write_run
 
@@ -100,33 +104,82 @@ def test_large_files_are_refused(runs, tmp_path, monkeypatch):
         call(tmp_path, runs)
 
 
+def test_a_published_network_answers_as_published_or_it_is_said():
+    published = pd.DataFrame({"label": [1, 2], "predicted": [1, 3], "p": np.float32([0.5, 0.9]), "ps": [[0.1], [0.2]]})
+    rounded = published.assign(p=np.float32([0.500001, 0.9]))
+    assert verify.compare(published, rounded).startswith("all 2 predictions are as published")
+    with pytest.raises(EquisetError, match="1 of 2 predictions have another predicted than was published"):
+        verify.compare(published, published.assign(predicted=[1, 2]))
+    with pytest.raises(EquisetError, match=r"differ by up to 0\.1 "):
+        verify.compare(published, published.assign(ps=[[0.1], [0.3]]))
+    with pytest.raises(EquisetError, match="predictions of other things"):
+        verify.compare(published, published[:1])
+
+
+def test_the_published_verdicts_are_those_of_the_published_files(tmp_path):
+    """What `make judge` writes is what is committed: same verdicts, same numbers."""
+    reference = tmp_path / "results" / "reference"
+    shutil.copytree(ROOT / "results" / "reference", reference)
+
+    def written() -> dict[str, str]:
+        files = [path for path in (reference / "claims").iterdir() if path.suffix != ".png"]
+        return {path.name: path.read_text(encoding="utf-8") for path in files}
+
+    committed = written()
+    shutil.rmtree(reference / "claims")
+    with contextlib.chdir(tmp_path):
+        judge_published.main(["results/reference", "--claims", str(CLAIMS)])
+    assert committed
+    assert written() == committed
+
+
 def test_the_readme_takes_its_numbers_from_the_files(tmp_path):
     (tmp_path / "claims").mkdir()
-    (tmp_path / "mnist_sums" / "tables").mkdir(parents=True)
-    (tmp_path / "mnist_sums" / "tables" / "accuracy.md").write_text("the table\n")
+    Figure(Canvas(figsize=(1, 1)), "Dots | and bars").write(tmp_path / "claims" / "claims.png")
     rows = [
-        ("M1", "said", "> 80 %", "81.2 %", "reproduced", "", "the steps", "the paper's data", "MNIST", 1),
-        ("L1", "proved", "proof", "0", "not reproduced", "", "", "generated sets", "generated sets", 0),
-        ("P1", "also said", "90", "—", "not tested", "not run", "", "", "", 0),
-        ("P2", "also said", "91", "—", "not tested", "not run", "", "", "", 0),
+        (
+            "M1",
+            "said.",
+            "> 80 %",
+            "IV: 81.2 %; III: 1 %",
+            "reproduced",
+            "the steps",
+            "the paper's data",
+            "MNIST",
+            1,
+            30,
+        ),
+        ("L1", "proved", "proof", "0", "not reproduced", "", "generated sets", "generated sets", 0, 0),
+        ("P1", "also said", "90", "—", "not tested", "", "", "", 0, 0),
+        ("P2", "also said", "91", "—", "not tested", "", "", "", 0, 0),
     ]
-    columns = ["claim", "statement", "paper", "ours", "verdict", "reason", "changed", "rests_on", "data", "seeds"]
+    columns = ["claim", "statement", "paper", "ours", "verdict", "changed", "rests_on", "data", "seeds", "epochs"]
     pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "claims" / "claims.csv", index=False)
     page = readme.with_results(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n", tmp_path)
     assert page.startswith("before\n")
     assert page.endswith("\nafter\n")
     assert "old" not in page
     for words in (
-        "81.2 %",
-        "MNIST, 1 seed",
-        "| generated sets |",
-        "Not tested: P1, P2 (not run).",
-        "on the paper's data: 1 reproduced, 0 not reproduced; on generated sets: 0 reproduced, 1 not reproduced; 2 not",
-        "| the steps ",
-        "the table",
+        "|M1 said|> 80 %|IV: 81.2 %|MNIST, 30 epochs, 1 seed|✓ reproduced†|",
+        "|L1 proved|proof|0|generated|✗ not reproduced|",
+        "Not tested: P1, P2. ",
+        "On the paper's data: 1 of 3 numeric claims reproduced, 2 not tested. Of the 1 others: 1 not reproduced on gen",
+        'alt="Dots | and bars"',
     ):
         assert words in page
     assert readme.with_results(page, tmp_path) == page
+    assert "Table 1" not in page
+    table = {
+        "variant": ["a|b"],
+        "particles": 9,
+        "paper": "82 ± 2 %",
+        "test_accuracy": 0.8,
+        "test_accuracy_spread": 0.01,
+    }
+    (tmp_path / "point_clouds" / "tables").mkdir(parents=True)
+    path = tmp_path / "point_clouds" / "tables" / "table1.csv"
+    pd.DataFrame(table | {"epochs": 200, "seeds": 1}).to_csv(path, index=False)
+    assert r"|a\|b|9|82 ± 2 %|80.0 ± 1.0|200|1|" in readme.with_results(page, tmp_path)
 
 
 @pytest.mark.parametrize("page", ["", readme.BEGIN, f"{readme.END} {readme.BEGIN}", f"{readme.BEGIN * 2}{readme.END}"])

@@ -1,16 +1,21 @@
 """The report: every number on it comes from a file, and it needs nothing but itself."""
 
+import base64
+import io
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import seal
-from equiset.results.report import duration, size
+from equiset.results.figures import Canvas, Figure
+from equiset.results.report import LARGE, duration, size
 from equiset.results.tables import Table
 from equiset.stages import report
 
@@ -71,12 +76,25 @@ def test_a_changed_number_in_a_file_changes_on_the_page(results, file, old, new)
     assert after.count(old) < before.count(old)
 
 
-def test_a_changed_figure_changes_on_the_page(results):
-    before = page_of(results)
-    (results / "mnist_sums/figures/figure1.png").write_bytes(b"another picture")
+def test_a_changed_figure_changes_on_the_page_and_says_what_is_seen(results):
+    before, path = page_of(results), results / "mnist_sums" / "figures" / "figure1.png"
+    Figure(Canvas(figsize=(1, 1)), 'A "flat" curve.').write(path)
     after = page_of(results)
     assert before.count("data:image/png;base64,") == after.count("data:image/png;base64,") > 5
-    assert "YW5vdGhlciBwaWN0dXJl" in after
+    assert base64.b64encode(path.read_bytes()).decode() in after
+    assert 'alt="A &#34;flat&#34; curve."' in after
+
+
+def test_a_large_picture_is_made_smaller(results):
+    path = results / "outlier_faces" / "figures" / "figure4.png"
+    noise = np.random.default_rng(0).integers(0, 255, (400, 400, 3), np.uint8)
+    Image.fromarray(noise).save(path)
+    before = path.stat().st_size
+    assert before > LARGE
+    (address,) = re.findall(r'"data:image/webp;base64,([^"]+)"', page_of(results))
+    picture = base64.b64decode(address)
+    assert Image.open(io.BytesIO(picture)).size == (400, 400)
+    assert len(picture) < before / 2
 
 
 class Reader(HTMLParser):
@@ -145,8 +163,9 @@ def test_the_data_are_named_loudly(results):
 
 def test_verdicts_are_counted_and_told_apart(results):
     page = page_of(results)
-    assert '<li class="good"><strong>1</strong> reproduced</li>' in page
-    assert '<li class="open"><strong>1</strong> not tested</li>' in page
+    said = "On the paper&#39;s data: 0 of 2 numeric claims reproduced, 1 reproduced on generated sets, 1 not tested."
+    assert f'<p class="lead">{said}</p>' in page
+    assert '<span class="verdict good"><span aria-hidden="true">✓</span> reproduced</span>' in page
     assert "<div>first: 61.7 %</div><div>second: 12 %</div>" in page
     assert 'href="mnist_sums/runs/one/seed0/run.json"' in page
 
@@ -156,8 +175,23 @@ def test_no_green_on_a_stand_in_and_what_was_changed_is_said(results):
     write_claims(results, [CLAIM | claim])
     page = page_of(results)
     assert '<span class="verdict open"><span aria-hidden="true">○</span> reproduced</span>' in page
-    assert "Changed after a look at results: the steps were raised" in page
-    assert "stand-ins, 1 reproduced and 0 not." in " ".join(page.split())
+    assert "<summary>Changed after a look at results</summary>the steps were raised<" in page
+    assert "0 of 1 numeric claims reproduced, 1 reproduced on stand-ins." in page
+
+
+def test_each_claim_is_shown_once_and_its_chapter_leads_to_it(results):
+    page = page_of(results)
+    assert page.count(CLAIM["statement"]) == 2  # both claims of the folder have it
+    assert page.index('id="claims-figure"') < page.index('id="claim-M2"') < page.index('id="mnist_sums"')
+    assert page.count('href="#claim-M2"') == 1
+    assert 'href="#claim-L1"' not in page  # of the layers, which have no chapter
+
+
+def test_links_to_files_beside_the_page_are_marked(results):
+    links = read(page_of(results)).all("a")
+    for link in links:
+        assert link["href"].startswith("#") != (link.get("class") == "file"), link
+    assert "they do not work if you received the page alone" in page_of(results)
 
 
 def test_an_unknown_verdict_is_refused(results):

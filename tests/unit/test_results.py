@@ -9,6 +9,7 @@ from equiset.results.figures import NothingToShowError
 from equiset.results.tables import Table
 from equiset.stages import measure_runs, show
 
+from ..latex import overfull_boxes
 from .made_up_runs import PAPER, ROOT, material, sums, write_run
 
 CURVE = (0.1,) * 14 + (0.75, 0.5, 0.5, 0.5, 0.5, 0.5)
@@ -102,6 +103,7 @@ def test_formats(tmp_path):
     assert r"Model & Accuracy (\%) \\" in latex
     assert r"A note: 5 \%." in latex
     assert all(rule in latex for rule in (r"\toprule", r"\midrule", r"\bottomrule"))
+    assert overfull_boxes([tmp_path / "t.tex"], tmp_path) == []
     with pytest.raises(ValueError, match=r"not \.xls"):
         table.write(tmp_path / "t.xls")
 
@@ -147,7 +149,7 @@ def test_figures_survive_missing_variants_and_speak_of_bands_only_where_there_ar
     one.write(tmp_path / "one.png")
     assert (tmp_path / "one.png").stat().st_size > 1000
     assert "Bands" not in texts(one)
-    assert "training, running,\nwith dropout" in texts(one)
+    assert "training, running\n(with dropout) training, after the\nlast epoch" in texts(one)  # two, each by its name
     two = results.figure1(material("mnist_sums", run_of(tmp_path / "b"), run_of(tmp_path / "b", seed=1)))
     assert "Bands span the seeds." in texts(two)
 
@@ -156,6 +158,6 @@ def test_growing_dropout_is_drawn_only_where_it_grows(tmp_path):
     with pytest.raises(NothingToShowError, match="two rates"):
         results.dropout(material("mnist_sums", run_of(tmp_path, "I-N6")))
     settings = PAPER.experiment("mnist_sums")
-    assert "dropout" in settings.drawn
+    assert "dropout" in settings.shown
     few = settings.model_copy(update={"run": ["I-N3", "I-N6", "IV-N6"]})
-    assert few.drawn == ("figure1",)
+    assert few.shown == ("accuracy", "figure1")

@@ -11,7 +11,7 @@ import pytest
 
 from equiset.errors import DamagedError, EquisetError
 from equiset.files import check_folder, digest, read_json, seal_folder, write_json
-from equiset.given import store_for
+from equiset.given import data_for
 from equiset.process import run_stage
 from equiset.results.material import Material
 from tests.unit.test_tracking import write_run
@@ -35,6 +35,7 @@ WHOLE = {
     "show": "mnist_sums accuracy --runs absent --store absent --measures absent --claims absent --output out",
     "track": "mnist_sums --scale demo --uri http://[",
     "train": "--spec RUN --store absent --sets absent --checkpoints c --output out",
+    "verify": "--run absent --store absent --sets absent --output out",
 }
 
 
@@ -190,4 +191,4 @@ def test_a_store_of_other_data_is_refused(tmp_path):
     write_json(tmp_path / "store.json", {"dataset": "celeba", "digest": "x"})
     assert check_folder(tmp_path, "store.json")["dataset"] == "celeba"
     with pytest.raises(EquisetError, match="is made of celeba, and mnist_sums learns from mnist"):
-        store_for("mnist_sums", tmp_path)
+        data_for("mnist_sums", tmp_path)

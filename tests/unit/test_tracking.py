@@ -45,7 +45,7 @@ def uri(empty_database, tmp_path):
     return f"sqlite:///{tmp_path / 'mlflow.db'}"
 
 
-def write_run(folder, seed=0, accuracy=0.5, epochs=3, training=None, **sets):
+def write_run(folder, seed=0, accuracy=0.5, epochs=3, training="t0", **sets):
     run = folder / "IV-N3" / f"seed{seed}"
     run.mkdir(parents=True, exist_ok=True)
     write_json(
@@ -59,7 +59,7 @@ def write_run(folder, seed=0, accuracy=0.5, epochs=3, training=None, **sets):
                 "settings": {"model": "IV", "training": {"epochs": epochs, "optimizer": {"learning_rate": 0.1}}},
             },
             "spec_hash": "abc",
-            **({"training": training} if training else {}),
+            "training": f"{training}-{seed}",
             "sets": {
                 "dataset": "mnist",
                 "source": "download",
@@ -87,7 +87,7 @@ def write_run(folder, seed=0, accuracy=0.5, epochs=3, training=None, **sets):
 
 def test_a_run_arrives_whole(uri, tmp_path):
     tracker = open_experiment(uri, "mnist_sums")
-    run_id = tracker.send_run(Run(write_run(tmp_path, epochs=1500)))
+    run_id = tracker.send_run(Run(write_run(tmp_path, epochs=1500)), Findings())
     run = tracker.client.get_run(run_id)
     assert run.info.run_name == "IV-N3/seed0"
     assert run.info.status == "FINISHED"
@@ -108,28 +108,45 @@ def test_a_run_arrives_whole(uri, tmp_path):
     assert run.data.metrics["cost/epochs_per_hour"] == 3600
 
 
-def test_sending_twice_changes_nothing_and_a_new_result_supersedes_the_old(uri, tmp_path):
+def test_sending_twice_changes_nothing_and_another_training_supersedes_the_first(uri, tmp_path):
     tracker = open_experiment(uri, "mnist_sums")
-    first = tracker.send_run(Run(write_run(tmp_path)))
-    assert tracker.send_run(Run(write_run(tmp_path))) == first
-    second = tracker.send_run(Run(write_run(tmp_path, accuracy=0.6)))
-    assert second != first
-    assert tracker.client.get_run(first).data.tags["equiset.superseded_by"] == second
-    assert "equiset.superseded_by" not in tracker.client.get_run(second).data.tags
-    names = {run_id: tracker.client.get_run(run_id).info.run_name for run_id in (first, second)}
-    assert names == {first: "superseded: IV-N3/seed0", second: "IV-N3/seed0"}
-    assert (
-        tracker.client.get_run(first).data.tags["mlflow.note.content"].startswith(f"**Superseded** by run `{second}`")
-    )
-    # The first result, when it comes back, is a run of its own: the superseded one stays what it is.
-    assert tracker.send_run(Run(write_run(tmp_path))) not in (first, second)
+    first = tracker.send_run(Run(write_run(tmp_path)), Findings())
+    before = tracker.client.get_run(first)
+    assert tracker.send_run(Run(write_run(tmp_path)), Findings()) == first
+    assert tracker.client.get_run(first).to_dictionary() == before.to_dictionary()
+    second = tracker.send_run(Run(write_run(tmp_path, training="t1")), Findings())
+    assert names(tracker) == {first: "superseded: IV-N3/seed0", second: "IV-N3/seed0"}
+    assert tracker.client.get_run(first).data.tags["equiset.current"] == "no"
+    # The first settings, when they come back, are the first run again.
+    assert tracker.send_run(Run(write_run(tmp_path)), Findings()) == first
+    assert names(tracker) == {first: "IV-N3/seed0", second: "superseded: IV-N3/seed0"}
+    assert tracker.client.get_run(first).data.tags["equiset.current"] == "yes"
+
+
+def names(tracker):
+    return {
+        run.info.run_id: run.info.run_name for run in tracker.client.search_runs([tracker.experiment.experiment_id])
+    }
+
+
+def test_what_is_missing_or_changed_in_a_run_that_was_sent_is_mended(uri, tmp_path):
+    tracker = open_experiment(uri, "mnist_sums")
+    run = Run(write_run(tmp_path))
+    run_id = tracker.send_run(run, Findings())
+    note = tracker.client.get_run(run_id).data.tags["mlflow.note.content"]
+    tracker.client.delete_tag(run_id, "mlflow.note.content")
+    tracker.client.log_metric(run_id, "cost/training_seconds", 1e9, step=0)
+    assert tracker.send_run(run, Findings()) == run_id
+    mended = tracker.client.get_run(run_id).data
+    assert mended.tags["mlflow.note.content"] == note
+    assert mended.metrics["cost/training_seconds"] == 3
 
 
 def test_a_run_says_what_it_was_made_of_and_how_to_repeat_it(uri, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = Run(write_run(Path("results/demo/mnist_sums/runs")))
     tracker = open_experiment(uri, "mnist_sums")
-    note = tracker.client.get_run(tracker.send_run(run)).data.tags["mlflow.note.content"]
+    note = tracker.client.get_run(tracker.send_run(run, Findings())).data.tags["mlflow.note.content"]
     assert "**the paper's data, whole: MNIST.**" in note
     assert "s" * 64 in note
     assert "d" * 64 in note
@@ -151,7 +168,7 @@ def test_every_kind_of_data_is_named_in_tags_and_note(uri, tmp_path):
     }
     for seed, (kind, (share, words)) in enumerate(kinds.items()):
         run = Run(write_run(tmp_path, seed=seed, kind=kind, share=share))
-        tags = tracker.client.get_run(tracker.send_run(run)).data.tags
+        tags = tracker.client.get_run(tracker.send_run(run, Findings())).data.tags
         assert (tags["equiset.data_kind"], float(tags["equiset.data_share"])) == (kind, share)
         assert words in tags["mlflow.note.content"]
 
@@ -161,15 +178,6 @@ def test_an_experiment_says_what_it_is(uri, tmp_path):
     tags = open_experiment(uri, "mnist_sums").experiment.tags
     assert "sum of the digits" in tags["mlflow.note.content"]
     assert tags["mlflow.experimentKind"] == "custom_model_development"
-
-
-def test_an_experiment_that_another_sender_created_meanwhile_is_used(uri, monkeypatch):
-    first = open_experiment(uri, "mnist_sums").experiment.experiment_id
-    find, answers = MlflowClient.get_experiment_by_name, [None]
-    monkeypatch.setattr(
-        MlflowClient, "get_experiment_by_name", lambda *query: answers.pop() if answers else find(*query)
-    )
-    assert open_experiment(uri, "mnist_sums").experiment.experiment_id == first
 
 
 def test_an_unreachable_server_costs_no_result(tmp_path, caplog, monkeypatch):
@@ -192,52 +200,57 @@ def test_runs_are_sent_later(uri, tmp_path):
     assert list(read_json(output)["sent"]) == [str(run)]
 
 
-def test_data_that_another_sender_enters_at_the_same_moment_do_not_stop_a_run(uri, tmp_path, monkeypatch):
-    """MLflow looks the data up and then inserts them; here the other sender comes between the two."""
-    tracker = open_experiment(uri, "mnist_sums")
-    enter, refused = tracker.client.log_inputs, []
+@pytest.mark.parametrize("call", ["create_experiment", "log_inputs"])
+def test_another_sender_who_enters_the_same_at_the_same_moment_stops_no_run(uri, tmp_path, monkeypatch, call):
+    """MLflow looks things up and then inserts them; here another sender comes between the two."""
+    enter, refused = getattr(MlflowClient, call), []
 
-    def slower(run_id, data):
-        enter(run_id, data)
-        if not refused:
-            refused.append(run_id)
-            raise MlflowException("UNIQUE constraint failed", BAD_REQUEST)
+    def slower(*arguments):
+        if refused:
+            return enter(*arguments)
+        refused.append(arguments)
+        if call == "create_experiment":
+            enter(*arguments)
+        raise MlflowException("UNIQUE constraint failed", BAD_REQUEST)
 
-    monkeypatch.setattr(tracker.client, "log_inputs", slower)
-    run_id = tracker.send_run(Run(write_run(tmp_path)))
-    run = tracker.client.get_run(run_id)
-    assert refused == [run_id]
-    assert run.info.status == "FINISHED"
-    assert [one.dataset.name for one in run.inputs.dataset_inputs] == ["mnist"]
+    monkeypatch.setattr(MlflowClient, call, slower)
+    output = tmp_path / "tracked.json"
+    run = str(write_run(tmp_path))
+    track.main(["mnist_sums", "--uri", uri, "--scale", "demo", "--runs", run, "--output", str(output)])
+    assert refused
+    client = MlflowClient(uri)
+    sent = client.get_run(read_json(output)["sent"][run])
+    assert sent.info.status == "FINISHED"
+    assert [one.dataset.name for one in sent.inputs.dataset_inputs] == ["mnist"]
+    assert len(client.search_runs([sent.info.experiment_id])) == 1
 
 
 def test_a_new_result_leaves_the_runs_of_others_alone(uri, tmp_path, monkeypatch):
     tracker = open_experiment(uri, "mnist_sums")
     table = tmp_path / "tables" / "accuracy.md"
     table.parent.mkdir()
+    table.write_text("one")
     for user in ("alice", "bob"):
         monkeypatch.setenv("LOGNAME", user)
-        table.write_text(user)
-        tracker.send_run(Run(write_run(tmp_path, accuracy=len(user) / 10)))
+        tracker.send_run(Run(write_run(tmp_path, training=user)), Findings())
         tracker.send_files("shown", [table], "demo")
     runs = tracker.client.search_runs([tracker.experiment.experiment_id])
     assert sorted(run.data.tags["mlflow.user"] for run in runs) == ["alice", "alice", "bob", "bob"]
-    assert not any("equiset.superseded_by" in run.data.tags for run in runs)
+    assert not any(run.info.run_name.startswith("superseded") for run in runs)
 
 
 def test_tables_and_figures_have_an_experiment_of_their_own(uri, tmp_path):
     table = tmp_path / "tables" / "accuracy.md"
     table.parent.mkdir()
     arguments = ["mnist_sums", "--uri", uri, "--scale", "demo", "--shown", str(table)]
-    seen = []
-    for content in ("one", "one", "two"):
+    for content in ("one", "two"):
         table.write_text(content)
         track.main(arguments)
-        tracker = open_experiment(uri, track.SHOWN)
-        (run,) = tracker.client.search_runs([tracker.experiment.experiment_id])
-        seen.append(run.info.run_id)
-    assert seen[0] == seen[1] != seen[2]
-    assert [file.path for file in tracker.client.list_artifacts(seen[2], "tables")] == ["tables/accuracy.md"]
+    tracker = open_experiment(uri, track.SHOWN)
+    (run,) = tracker.client.search_runs([tracker.experiment.experiment_id])
+    assert [file.path for file in tracker.client.list_artifacts(run.info.run_id, "tables")] == ["tables/accuracy.md"]
+    back = tracker.client.download_artifacts(run.info.run_id, "tables/accuracy.md", str(tmp_path))
+    assert Path(back).read_text(encoding="utf-8") == "two"
     runs = open_experiment(uri, "mnist_sums")
     assert runs.client.search_runs([runs.experiment.experiment_id]) == []
     assert "two" in runs.experiment.tags["mlflow.note.content"]
@@ -247,10 +260,10 @@ def test_variants_have_colours_of_their_own_and_seeds_share_one(uri, tmp_path):
     tracker = open_experiment(uri, "mnist_sums")
     colours = {}
     for variant, seed in (("IV-N3", 0), ("IV-N3", 1), ("IV-N6", 0), ("IV-N6-max", 0)):
-        folder = write_run(tmp_path / variant, seed=seed, accuracy=len(variant) / 10)
+        folder = write_run(tmp_path / variant, seed=seed, training=variant)
         info = read_json(folder / "run.json")
         write_json(folder / "run.json", info | {"spec": info["spec"] | {"variant": variant}})
-        tags = tracker.client.get_run(tracker.send_run(Run(folder))).data.tags
+        tags = tracker.client.get_run(tracker.send_run(Run(folder), Findings())).data.tags
         colours.setdefault(variant, set()).add(tags["mlflow.runColor"])
     assert all(len(found) == 1 for found in colours.values())
     assert len(set.union(*colours.values())) == 3
@@ -265,7 +278,7 @@ def test_a_run_has_its_results_the_papers_and_the_verdicts(uri, tmp_path):
     claim = {"claim": "M2", "paper": "> 80 %", "verdict": "not tested", "reason": "scale"}
     findings = Findings(Measures([]), [claim], [condition], {"IV-N3": Role(title="set layer", claim="M2")})
     tracker = open_experiment(uri, "mnist_sums")
-    first = tracker.send_run(Run(folder))
+    first = tracker.send_run(Run(folder), Findings())
     assert tracker.send_run(Run(folder), findings) == first
     data = tracker.client.get_run(first).data
     assert data.metrics["result/validation_accuracy"] == 0.5
@@ -275,12 +288,12 @@ def test_a_run_has_its_results_the_papers_and_the_verdicts(uri, tmp_path):
     assert data.tags["equiset.paper"] == "> 80 %"
     assert {"predictions.parquet", "curves.png"} <= {file.path for file in tracker.client.list_artifacts(first)}
     # Whoever knows less takes nothing away.
-    tracker.send_run(Run(folder))
+    tracker.send_run(Run(folder), Findings())
     assert tracker.client.get_run(first).data.tags["claim.M2"] == "not tested (scale)"
 
 
 def test_senders_of_one_project_wait_for_each_other(uri, tmp_path):
-    """Three processes send the same run at once: one sends it, the others find it."""
+    """Two processes send the same run at once: one sends it, the other finds it."""
     run = write_run(tmp_path, epochs=50)
     command = [sys.executable, "-m", "equiset.stages.track", "mnist_sums", "--uri", uri, "--scale", "demo"]
     jobs = [subprocess.Popen([*command, "--runs", str(run)], stderr=subprocess.PIPE, text=True) for _ in range(2)]
@@ -298,10 +311,10 @@ def test_a_network_is_registered_and_loaded_again_with_any_set_size(uri, tmp_pat
     network = SumNet(settings, 3).eval()
     folder = write_run(tmp_path, members=3)
     info = read_json(folder / "run.json")
-    spec = info["spec"] | {"settings": settings.model_dump(mode="json")}
+    spec = info["spec"] | {"device": "cpu", "settings": settings.model_dump(mode="json")}
     write_json(folder / "run.json", info | {"spec": spec, "versions": {"torch": torch.__version__}})
     save_weights(network, folder / "weights.safetensors")
-    open_experiment(uri, "mnist_sums").send_run(Run(folder))
+    open_experiment(uri, "mnist_sums").send_run(Run(folder), Findings())
     mlflow.set_tracking_uri(uri)
     loaded = mlflow.pyfunc.load_model("models:/mnist_sums-IV-N3/1")
     for members in (3, 5):

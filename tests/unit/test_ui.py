@@ -1,5 +1,6 @@
 """`make ui`: pages of this machine for a database, an address for a server."""
 
+import contextlib
 import io
 import signal
 import subprocess
@@ -18,10 +19,11 @@ def started(monkeypatch):
     """The commands that would have been started. The server answers at once, and has one experiment."""
     commands = []
 
-    class Process:
+    class Process(contextlib.nullcontext):
         stdin = io.BytesIO()
 
         def __init__(self, command, **options):
+            super().__init__(self)
             commands.append(command)
 
         def wait(self):
@@ -35,13 +37,14 @@ def started(monkeypatch):
     monkeypatch.setattr(tracking, "addresses", lambda uri, shown: {"mnist_sums": f"{shown}/#/experiments/7/runs"})
     monkeypatch.setattr(webbrowser, "open", lambda address: commands.append(["browser", address]))
     monkeypatch.setattr(signal, "signal", lambda *handler: None)
+    monkeypatch.chdir(CONFIG.parent)
     for name in ("MLFLOW_TRACKING_URI", "DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     return commands
 
 
 def test_a_database_is_shown_on_this_machine(started, capsys):
-    ui.main(["--config", str(CONFIG), "--port", "5011"])
+    ui.main(["--port", "5011"])
     server, follower = started
     assert server[1:8] == ["-m", "mlflow", "server", "--host", "127.0.0.1", "--port", "5011"]
     assert server[-2:] == ["--backend-store-uri", "sqlite:///results/mlflow.db"]
@@ -51,19 +54,19 @@ def test_a_database_is_shown_on_this_machine(started, capsys):
 
 def test_where_there_is_a_screen_the_page_opens(started, monkeypatch):
     monkeypatch.setenv("DISPLAY", ":0")
-    ui.main(["--config", str(CONFIG)])
+    ui.main([])
     assert started[-1] == ["browser", "http://127.0.0.1:5000/#/experiments?workflowType=machine_learning"]
 
 
 def test_a_server_is_named_without_its_password(started, capsys, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example.org")
-    ui.main(["--config", str(CONFIG)])
+    ui.main([])
     assert "secret" not in capsys.readouterr().out
 
 
 def test_a_server_is_only_named(started, capsys, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://mlflow.example.org")
-    ui.main(["--config", str(CONFIG)])
+    ui.main([])
     assert "https://mlflow.example.org" in capsys.readouterr().out
     assert not started
 
@@ -72,6 +75,7 @@ def test_the_config_comes_before_the_environment(started, capsys, monkeypatch, t
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://elsewhere.example.org")
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG.read_text().replace("uri: null", "uri: http://127.0.0.1:5999"))
-    ui.main(["--config", str(config)])
+    monkeypatch.chdir(tmp_path)
+    ui.main([])
     assert "http://127.0.0.1:5999" in capsys.readouterr().out
     assert not started

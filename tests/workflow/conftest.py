@@ -29,7 +29,7 @@ class Project:
         command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments, "--config", "scale=smoke"]
         inherited = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
         return subprocess.run(
-            command, cwd=self.folder, capture_output=True, text=True, timeout=1500, env=inherited | environment
+            command, cwd=self.folder, capture_output=True, text=True, timeout=7200, env=inherited | environment
         )
 
     def planned(self, *arguments: str) -> dict[str, int]:

@@ -43,7 +43,10 @@ def test_from_another_folder_the_way_is_said(project):
 def test_a_tracking_address_that_is_none_is_said(project):
     done = project.snakemake("--dry-run", MLFLOW_TRACKING_URI="http://[")
     assert done.returncode == 1
-    assert "the tracking address is none (Invalid IPv6 URL): mend tracking.uri or MLFLOW_TRACKING_URI" in done.stdout
+    assert (
+        "the tracking address is not valid (Invalid IPv6 URL): correct tracking.uri or MLFLOW_TRACKING_URI"
+        in done.stdout
+    )
 
 
 @pytest.fixture(scope="module")

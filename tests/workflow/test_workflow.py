@@ -11,6 +11,7 @@ import time
 import zipfile
 import zlib
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -20,7 +21,9 @@ from equiset.config import resolve, run_spec
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json, digest, digest_json, read_json
 from equiset.results.measures import Measures
+from equiset.stages import readme
 
+from ..latex import overfull_boxes
 from ..rewriting import other_number, other_words
 from .conftest import ROOT, Project
 
@@ -41,7 +44,7 @@ def test_every_promised_table_and_figure_is_there(finished, experiment):
         assert r"\toprule" in latex
         assert latex.isascii(), "plain LaTeX knows no other signs"
         assert "STAND-IN" in (folder / "tables" / f"{name}.md").read_text()
-    for name in settings.drawn:
+    for name in set(settings.figures) & set(settings.shown):
         assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert (folder / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
 
@@ -55,6 +58,12 @@ def test_the_tables_have_the_rows_of_the_config(finished):
     assert list(clouds["variant"]) == ["set-1000", "graph-1000"]
     text = (folder / "point_clouds" / "tables" / "table1.md").read_text()
     assert text.count("(quoted)") == 11
+
+
+def test_the_tables_fit_a_page_of_an_article(finished, tmp_path):
+    tables = sorted((finished.folder / "results" / "smoke").glob("*/**/*.tex"))
+    assert len(tables) > 7
+    assert overfull_boxes(tables, tmp_path) == []
 
 
 def test_every_claim_has_a_verdict(finished):
@@ -113,17 +122,30 @@ def test_a_run_leaves_metrics_predictions_weights_and_its_story(finished):
     assert (finished.folder / "results/smoke/benchmarks/train/mnist_sums/IV-N3/seed0.tsv").exists()
 
 
-def test_the_user_is_told_where_the_results_are(finished):
-    assert "results/smoke/mnist_sums/tables/" in finished.output
-    assert "make ui" in finished.output
-    assert "report   results/smoke/report.html" in finished.output
+def test_the_terminal_shows_each_training_and_ends_with_the_verdicts(finished):
+    lines = finished.output.splitlines()
+    assert len(lines) < 120
+    settings = {name: config_of(finished).experiment(name) for name in EXPERIMENTS}
+    for experiment, one in settings.items():
+        for name in one.running:
+            for seed in one.seeds:
+                begin = f"  Training {experiment} {name}, seed {seed}: "
+                (line,) = [line for line in lines if begin in line and "now: " not in line]
+                assert re.search(r": (validation|training) (accuracy [\d.]+ %|scatter [\d.]+), \d+:\d\d$", line)
+    (verdicts,) = [number for number, line in enumerate(lines) if line.startswith("The paper's claims, ")]
+    assert lines[verdicts].endswith("22 not tested.")
+    assert lines[verdicts + 1] == "Report: results/smoke/report.html"
+    assert "make ui" in lines[verdicts + 2]
+    # Snakemake's own log has what the terminal leaves out.
+    (log, *_) = sorted((finished.folder / ".snakemake" / "log").glob("*.log"))
+    assert "Evaluating mnist_sums IV-N3, seed 0" in log.read_text()
 
 
 def test_the_report_shows_every_table_and_figure(finished):
     page = (finished.folder / "results" / "smoke" / "report.html").read_text()
     for experiment in EXPERIMENTS:
         settings = config_of(finished).experiment(experiment)
-        for name in (*settings.tables, *settings.drawn):
+        for name in settings.shown:
             assert f'id="{experiment}-{name}"' in page
     assert page.count("<strong>STAND-IN data</strong>") == 2 * len(EXPERIMENTS)
     numbers = pd.read_csv(finished.folder / "results/smoke/mnist_sums/tables/accuracy.csv")
@@ -155,7 +177,7 @@ def test_mlflow_has_every_run(finished):
 
 
 def test_a_number_is_the_same_wherever_it_is_shown(finished):
-    """From the predictions, by hand, to table, figure, claim, report and MLflow: the same digits and the same ends."""
+    """From the predictions, by hand, to table, figure, claim, report, README and MLflow: the same digits and ends."""
     folder = finished.folder / "results" / "smoke"
     predictions = pd.read_parquet(folder / "point_clouds/runs/set-1000/seed0/predictions.parquet")
     by_hand = (predictions["label"] == predictions["predicted"]).mean()
@@ -180,6 +202,14 @@ def test_a_number_is_the_same_wherever_it_is_shown(finished):
         sent = [database.execute(query, (f"result/test_accuracy{end}", run)).fetchone()[0] for end in names]
     database.close()
     assert tuple(sent) == ends
+    # The README has the table of the MNIST sums.
+    paths = sorted(folder.glob("mnist_sums/runs/IV-N3/*/predictions.parquet"))
+    seeds = [pd.read_parquet(path).query("split == 'validation'") for path in paths]
+    digits = Measures.read(folder / "mnist_sums/measures.parquet")("IV-N3", "validation_accuracy")
+    assert digits.value == np.mean([(table["label"] == table["predicted"]).mean() for table in seeds])
+    page = readme.with_results(f"{readme.BEGIN}{readme.END}", folder)
+    (row,) = [line for line in page.splitlines() if line.startswith("| IV ")]
+    assert [f" {digits.with_spread} ", f" {digits.interval} "] == re.split(r"(?<= ) *\|", row)[4:6]
     # A figure that shows a number has it as text, from the same place.
     scatter = Measures.read(folder / "redshift/measures.parquet")("set", "scatter")
     assert f"| {scatter.with_spread} " in (folder / "redshift/tables/scatter.md").read_text()

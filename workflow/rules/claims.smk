@@ -19,7 +19,9 @@ rule measure_layers:
         runtime=60,
     params:
         code=stage_code("measure_layers"),
-        settings=lambda wildcards: canonical_json(laws_spec(config_at(wildcards.scale))),
+        settings=lambda wildcards: canonical_json(
+            config_at(wildcards.scale).laws.model_dump(mode="json")
+        ),
         folder=lambda wildcards, output: str(Path(output.run).parent),
     message:
         "Measuring the layers themselves"
@@ -61,7 +63,7 @@ rule judge_claims:
             "results/{{scale}}/{part}/measures.parquet", part=[*EXPERIMENTS, "laws"]
         ),
     output:
-        claims=multiext("results/{scale}/claims/claims", ".csv", ".md", ".tex"),
+        claims=multiext("results/{scale}/claims/claims", ".csv", ".md", ".tex", ".png"),
         conditions="results/{scale}/claims/conditions.csv",
     log:
         "results/{scale}/logs/judge_claims.log",
@@ -94,6 +96,7 @@ use rule judge_claims as judge_claims_of_one with:
             ".csv",
             ".md",
             ".tex",
+            ".png",
         ),
         conditions="results/{scale}/{experiment}/claims/conditions.csv",
     log:

@@ -18,7 +18,6 @@ from equiset.config import (
     SCALES,
     analysis_spec,
     fetch_spec,
-    laws_spec,
     manifest_spec,
     prepare_spec,
     resolve,
@@ -46,7 +45,7 @@ os.environ.update(
     PYTHONPATH=str(Path("src").resolve()),
 )
 
-# Runs of jobs on other machines read this file, too, and are part of the run that began.
+# Jobs on other machines read this file too, and belong to the run that has begun.
 if workflow.is_main_process and (notice := begin_run()):
     logger.warning(notice)
 
@@ -77,7 +76,7 @@ wildcard_constraints:
     item="[a-z0-9_]+",
 
 
-# Under `code`, which is compared by value, a rule has the code that can change what its job leaves.
+# The parameter `code` of a rule, compared by value, identifies the code that can change the output of its jobs.
 
 
 def stage_code(stage):
@@ -115,7 +114,7 @@ def download_folder(scale, dataset):
 
 @cache
 def raw_files(scale, dataset):
-    """What decides which raw files there are; of a user's own folder, what is in it at this moment."""
+    """What decides which raw files there are; for a user's own folder, its current content."""
     spec = manifest_spec(config_at(scale), dataset)
     settings = config_at(scale).dataset(dataset)
     if settings.source == "folder":
@@ -129,9 +128,9 @@ def processes(wildcards):
 
 
 def preparing_threads(wildcards):
-    """Up to eight, and here one less than Snakemake was given: who asks for all waits for the longest job to end.
+    """Up to eight, and locally one less than Snakemake was given: a job that asks for all cores waits for the longest job.
 
-    A queue gives each job cores of its own, and Snakemake has then no number of them (`workflow.cores` raises).
+    On a queue each job has cores of its own and Snakemake has no total (`workflow.cores` raises).
     """
     cores = None if workflow.remote_exec else workflow.resource_settings.cores
     return 8 if cores is None else min(8, max(1, cores - 1))
@@ -233,11 +232,6 @@ def roles_of(wildcards):
     return json.dumps(roles, ensure_ascii=False)
 
 
-def figures_of(scale, experiment):
-    """The figures that there is something to draw for."""
-    return config_at(scale).experiment(experiment).drawn
-
-
 def published_options(wildcards):
     """What the stage `publish` is to take: the runs of an experiment that have ended, and what there is beside them."""
     if wildcards.published == "laws":
@@ -259,18 +253,20 @@ def published_options(wildcards):
     analyses = [file for file in analysis_files(paper) if Path(file).exists()]
     options = ["--runs", *ended, "--analyses", *analyses, "--store", store_of(paper)]
     options += ["--roles", roles_of(paper)]
-    return options + ["--figures", *figures_of("paper", wildcards.published)]
+    settings = config_at("paper").experiment(wildcards.published)
+    figures = [name for name in settings.shown if name in settings.figures]
+    return options + ["--figures", *figures]
 
 
 def shown_files(scale, experiment, kinds=("csv", "md", "tex", "html", "png", "pdf")):
     """The tables and figures of an experiment, in all forms or in some."""
+    forms = {"tables": ("csv", "md", "tex", "html"), "figures": ("png", "pdf")}
     settings = config_at(scale).experiment(experiment)
-    parts = (("tables", settings.tables, ("csv", "md", "tex", "html")),)
-    parts += (("figures", settings.drawn, ("png", "pdf")),)
     return [
         f"results/{scale}/{experiment}/{part}/{name}.{kind}"
-        for part, names, possible in parts
-        for name in names
+        for part, possible in forms.items()
+        for name in settings.shown
+        if name in getattr(settings, part)
         for kind in possible
         if kind in kinds
     ]
@@ -283,9 +279,9 @@ def report_code(wildcards):
 
 
 def chapters(wildcards):
-    """The experiments in the report: title, tables and figures of each."""
+    """The titles of the experiments in the report."""
     settings = [config_at(wildcards.scale).experiment(name) for name in EXPERIMENTS]
-    return canonical_json([(one.title, one.tables, one.drawn) for one in settings])
+    return canonical_json([one.title for one in settings])
 
 
 def tracking_uri():
@@ -301,7 +297,7 @@ def tracking_uri():
 
 
 def let_jobs_take_turns_on_the_gpus():
-    """Limit the resource `gpu` to what this machine has, unless the command line does. Clusters limit it themselves.
+    """Limit the resource `gpu` to this machine's GPUs unless the command line sets it. Clusters limit it themselves.
 
     Before a run starts, Snakemake does not say where its jobs will run.
     """
@@ -321,17 +317,17 @@ def let_jobs_take_turns_on_the_gpus():
 
 
 def show_trainings_while_they_run():
-    """Start a process beside the workflow that sends to MLflow what trainings tell. Nothing waits for it."""
+    """Start a process beside the workflow that sends the progress of trainings to MLflow. Nothing waits for it."""
     training = any(job.rule.name == "train" for job in workflow.dag.needrun_jobs())
     if training and config_at().tracking.live:
         BESIDE.append(follow.start(tracking_uri()))
 
 
-BESIDE = []  # it ends when this process ends, and with it what is kept here
+BESIDE = []  # keeps a reference: the process ends when this list is freed, at exit
 
 
 def stop_if_the_disk_is_too_small():
-    """Compare what the jobs to be run will write with the room that there is, before the first one starts."""
+    """Compare what the planned jobs will write with the free disk space, before the first one starts."""
     parts = {}
     for job in workflow.dag.needrun_jobs():
         names = {key: job.wildcards_dict.get(key) for key in ("dataset", "experiment")}
@@ -343,19 +339,30 @@ def stop_if_the_disk_is_too_small():
         raise WorkflowError(str(error)) from None
 
 
+def say_what_will_run():
+    """Tell the console how many jobs there are of each kind; it estimates the time left from that."""
+    wanted = workflow.dag.needrun_jobs()
+    plan = [(job.rule.name, job.wildcards_dict.get("experiment", "")) for job in wanted]
+    trainings = sum(rule == "train" for rule, _ in plan)
+    logger.info(
+        f"{len(plan)} jobs to run, {trainings} of them trainings. Logs: results/{config_at().scale}/logs/",
+        extra={"plan": plan},
+    )
+
+
 def where_results_are():
-    """What a user wants to know at the end."""
-    scale = config_at().scale
-    lines = [
-        f"Results at scale '{scale}':",
-        f"  report   results/{scale}/report.html   (claims, tables and figures on one page)",
-    ]
-    for experiment in EXPERIMENTS:
-        lines += [
-            f"  tables   results/{scale}/{experiment}/tables/",
-            f"  figures  results/{scale}/{experiment}/figures/",
-        ]
-    lines += [
-        "  runs     make ui   (MLflow, in the browser)",
-    ]
+    """What a user wants to know at the end: the verdicts, then where to look."""
+    import pandas as pd
+
+    from equiset.results.claims_table import judged
+    from equiset.results.judging import in_words
+
+    folder = Path("results", config_at().scale)
+    lines = []
+    if (claims := folder / "claims" / "claims.csv").exists():
+        table = pd.read_csv(claims, keep_default_na=False)
+        lines.append(f"The paper's claims, {in_words(judged(table))}.")
+    if (report := folder / "report.html").exists():
+        lines.append(f"Report: {report}")
+    lines.append(f"Tables and figures: {folder}/<experiment>/; runs in MLflow: make ui")
     return "\n".join(lines)

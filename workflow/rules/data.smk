@@ -9,7 +9,7 @@ rule fetch:
         "results/{scale}/logs/fetch/{dataset}.log",
     benchmark:
         "results/{scale}/benchmarks/fetch/{dataset}.tsv"
-    # Data first: a job that wants all cores, as `prepare` does, would else wait for a training, and the others for it.
+    # Data first: `prepare` wants many cores and would otherwise wait for a training, with everything else waiting for it.
     priority: 2
     conda:
         "../../environment.yml"
@@ -20,11 +20,11 @@ rule fetch:
     params:
         code=data_code("fetch"),
         files=lambda wildcards: raw_files(wildcards.scale, wildcards.dataset),
-        # With mirrors and time limits, which fetch nothing again: what is derived from an output is not compared.
+        # Includes mirrors and time limits. A param computed from an output is not compared, so changing them refetches nothing.
         spec=lambda wildcards, output: canonical_json(
             fetch_spec(config_at(wildcards.scale), wildcards.dataset)
         ),
-        # Not an output: what was downloaded outlives a failed job.
+        # Not an output: downloads survive a failed job.
         cache=lambda wildcards: download_folder(wildcards.scale, wildcards.dataset),
     message:
         "Fetching {wildcards.dataset}"
@@ -39,8 +39,8 @@ rule prepare:
         manifest=rules.fetch.output.manifest,
     output:
         store=directory("results/{scale}/data/{dataset}/store"),
-        # With the digests of all that is in the folder. Snakemake compares files by content, and folders by time alone:
-        # in a project that was copied, who depends on the folder would have to be made again.
+        # Digests of everything in the folder. Snakemake compares files by content but folders only by time: in a copied
+        # project, everything that depends on the folder would be made again.
         about="results/{scale}/data/{dataset}/store.json",
     log:
         "results/{scale}/logs/prepare/{dataset}.log",
@@ -51,7 +51,7 @@ rule prepare:
         "../../environment.yml"
     threads: preparing_threads
     resources:
-        mem_mb=5000,  # CelebA: 2.5 GB of the array count as they are written, and eight processes know all names
+        mem_mb=5000,  # CelebA: 2.5 GB for the array while it is written, plus a list of all file names in each of eight processes
         runtime=60,
     params:
         code=data_code("prepare"),

@@ -25,7 +25,7 @@ rule evaluate:
         code=experiment_code("evaluate", "task"),
         folder=lambda wildcards, input: str(Path(input.run).parent),
     message:
-        "Evaluating {wildcards.variant}, seed {wildcards.seed}"
+        "Evaluating {wildcards.experiment} {wildcards.variant}, seed {wildcards.seed}"
     shell:
         "python -m equiset.stages.evaluate --run {params.folder:q} --store {input.store:q} --sets {input.sets:q}"
         " --output {output.predictions:q} --threads {threads}"

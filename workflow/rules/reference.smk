@@ -53,6 +53,40 @@ rule publish:
     localrule: True
 
 
+rule verify:
+    """Let a published network predict again, from its weights, and compare its answers with the published ones."""
+    input:
+        run=multiext(
+            "results/reference/{experiment}/runs/{variant}/seed{seed}/",
+            "run.json",
+            "weights.safetensors",
+            "predictions.parquet",
+        ),
+        store=ancient(store_of),
+        sets=ancient(sets_of),
+        about=about_sets_of,
+    output:
+        predictions="results/{scale}/verified/{experiment}/{variant}/seed{seed}.parquet",
+    log:
+        "results/{scale}/logs/verify/{experiment}/{variant}/seed{seed}.log",
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=3000,
+        runtime=60,
+        gpu=gpus,
+    params:
+        code=experiment_code("verify", "task"),
+        folder=lambda wildcards, input: str(Path(input.run[0]).parent),
+    message:
+        "Verifying {wildcards.variant}, seed {wildcards.seed} (log: {log})"
+    shell:
+        "python -m equiset.stages.verify --run {params.folder:q} --store {input.store:q} --sets {input.sets:q}"
+        " --output {output.predictions:q} --threads {threads}"
+        " 2> {log:q}"
+
+
 rule judge:
     """Judge the paper's claims by the published runs alone, from their own files. Nothing is trained."""
     input:

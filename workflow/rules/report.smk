@@ -47,12 +47,15 @@ rule write_report:
         runs=lambda wildcards, input: folders_of(input.runs),
         # Where a storage keeps its copies, if there is one: all inputs lie in it as in the results.
         folder=lambda wildcards, input: str(Path(input.claims).parents[1]),
-        figures=lambda wildcards: canonical_json(
-            {name: list(figures_of(wildcards.scale, name)) for name in EXPERIMENTS}
+        shown=lambda wildcards: canonical_json(
+            {
+                name: config_at(wildcards.scale).experiment(name).shown
+                for name in EXPERIMENTS
+            }
         ),
     message:
         "Writing {output.page}"
     shell:
         "python -m equiset.stages.report {params.folder:q} --template {input.page:q} --runs {params.runs:q}"
-        " --page {output.page:q} --figures {params.figures:q}"
+        " --page {output.page:q} --shown {params.shown:q}"
         " 2> {log:q}"

@@ -38,7 +38,7 @@ rule train:
         # Not an output: Snakemake deletes the outputs of a failed job, and the checkpoints must survive it.
         checkpoints=lambda wildcards: f"results/{wildcards.scale}/{wildcards.experiment}/checkpoints",
     message:
-        "Training {wildcards.variant}, seed {wildcards.seed} (log: {log})"
+        "Training {wildcards.experiment} {wildcards.variant}, seed {wildcards.seed} (log: {log})"
     shell:
         "python -m equiset.stages.train --spec {params.spec:q} --store {input.store:q} --sets {input.sets:q}"
         " --checkpoints {params.checkpoints:q} --output {params.folder:q} --threads {threads}"

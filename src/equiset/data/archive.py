@@ -31,14 +31,8 @@ def unpack(
 
     All entries are checked before the first is written. An archive is refused that has a path out of the folder, a
     link or another special file, an encrypted entry, a name twice, or more files or bytes than it may have; and so
-    is an entry that turns out not to be what the archive announces. `wanted` chooses among the rest.
-
-    Args:
-        archive: the zip file.
-        folder: where its files go; an existing one is replaced.
-        most_bytes: the most that all files together may take.
-        most_files: the most files that it may hold.
-        wanted: says for a name, with `/` between folders, whether to unpack it.
+    is an entry that turns out not to be what the archive announces. `wanted` chooses among the rest by their names,
+    with `/` between folders. An existing folder is replaced.
     """
     archive, folder = Path(archive), Path(folder)
     try:

@@ -15,18 +15,17 @@ from pydantic import Field
 
 from equiset.data.celeba_annotations import PARTS, ROLES, Annotations, read_annotations
 from equiset.data.celeba_images import ENDINGS, SIDE, SIZE, ImageSource, convert
-from equiset.data.download import download
+from equiset.data.download import download, limits
 from equiset.data.inventory import contents
-from equiset.data.partial import origin_of
-from equiset.data.source import ABOUT, FETCH_ANEW, Address, Kind, SourceSettings, Space
+from equiset.data.manifest import checked, make_manifest, own_folder, read_manifest, stand_in_advice
+from equiset.data.manifest import identify as identify_file
+from equiset.data.source import Address, Kind, SourceSettings, Space, StandIn
 from equiset.errors import EquisetError
 from equiset.files import atomic_path, digest, digest_json, write_json
-from equiset.settings import Settings
 
 log = logging.getLogger(__name__)
 
 IMAGES = 202_599
-STAND_IN_COMMAND = "snakemake --cores all --config 'datasets={celeba: {source: stand-in}}'"
 _DRIVE = "https://drive.usercontent.google.com/download?export=download&confirm=t&id="
 _NAMED = 20  # images that are missing, broken or not CelebA's are all counted; so many are named
 _FORMAT = 2  # of the store: a change makes earlier unfinished passes useless
@@ -57,7 +56,7 @@ FILES = {
 _FOLDERS = ("", "Img", "Anno", "Eval", "celeba", "celeba/img_align_celeba", "img_align_celeba")
 
 
-class StandInSize(Settings):
+class StandInSize(StandIn):
     """How much of the stand-in to make."""
 
     train: int = Field(16_000, ge=20)
@@ -66,8 +65,6 @@ class StandInSize(Settings):
     """Number of validation images."""
     test: int = Field(2_000, ge=20)
     """Number of test images."""
-    seed: int = Field(0, ge=0)
-    """Seed of all that is random in the images."""
 
 
 class CelebaSettings(SourceSettings):
@@ -97,7 +94,7 @@ class CelebaSettings(SourceSettings):
 
     def space(self) -> Space:
         small = self.stand_in.train + self.stand_in.validation + self.stand_in.test
-        images = small if self.source == "stand-in" else 202_599
+        images = small if self.source == "stand-in" else IMAGES
         raw = {"stand-in": 12_000 * images, "folder": 0, "download": sum(known.bytes for known in FILES.values())}
         pixels = images * SIDE * SIDE * 3
         return Space(raw[self.source], pixels + 100 * images, passing=pixels)
@@ -112,30 +109,18 @@ def fetch(settings: CelebaSettings, cache: Path) -> dict[str, Any]:
     Whether the images of a folder have CelebA's size shows when they are read: `prepare` settles `kind` and `share`.
     """
     if settings.source == "download":
-        paths = _download(settings, cache)
-        whose = _Whose("whole", 1.0, "CelebA")
-        origins = {role: origin_of(path) for role, path in paths.items()}
+        paths, whose = _download(settings, cache), _Whose("whole", 1.0, "CelebA")
     elif settings.source == "folder":
-        paths = _find(Path(settings.folder).expanduser())
+        paths = _find(own_folder(settings))
         names = ImageSource(paths["images"]).list()
         whose = _recognise(paths, names, len(names))
-        origins = dict.fromkeys(paths, str(Path(settings.folder).expanduser()))
     else:
         paths = _make_stand_in(settings.stand_in, cache)
         whose = _Whose("stand-in", 0.0, "stand-in for CelebA: drawn faces with its forty attributes")
-        origins = dict.fromkeys(paths, "stand-in")
-    return {
-        "dataset": "celeba",
-        "source": settings.source,
-        "kind": whose.kind,
-        "share": whose.share,
-        "description": whose.description,
-        "files": {
-            role: {"path": str(path), **_identify(path, cache), "origin": origins[role]} for role, path in paths.items()
-        },
-        # Beside the downloads, so that a pass over the images that was interrupted is found again.
-        "work": str((cache / "unfinished").absolute()),
-    }
+    about = (whose.kind, whose.description, whose.share)
+    manifest = make_manifest(settings, paths, *about, lambda path: _identify(path, cache))
+    # Beside the downloads, so that a pass over the images that was interrupted is found again.
+    return manifest | {"work": str((cache / "unfinished").absolute())}
 
 
 def prepare(manifest: dict[str, Any], folder: Path, settings: CelebaSettings | None = None, threads: int = 1) -> None:
@@ -144,7 +129,9 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: CelebaSettings | N
     `absent.txt` names all images that are annotated and not among these, in ranges.
     """
     settings = settings or CelebaSettings()
-    about, paths, work = _checked(manifest)
+    with read_manifest(manifest, "celeba"):
+        work = Path(manifest["work"])
+    about, paths = checked(manifest, "celeba", FILES, lambda path: _identify(path, work.parent))
     annotations = read_annotations(paths)
     source = ImageSource(paths["images"])
     sizes = source.list()
@@ -228,22 +215,20 @@ def _download(settings: CelebaSettings, folder: Path) -> dict[str, Path]:
     paths = {role: folder / known.name for role, known in FILES.items()}
     for role, known in FILES.items():
         addresses = settings.image_mirrors if role == "images" else [_DRIVE + known.drive_id]
-        limits = {"timeout_s": settings.timeout_s, "attempts": settings.attempts}
+        sums = {"md5": known.md5}
         try:
-            download(known.name, addresses, paths[role], checksums={"md5": known.md5}, size=known.bytes, **limits)
+            download(known.name, addresses, paths[role], checksums=sums, size=known.bytes, **limits(settings))
         except EquisetError as error:
             raise EquisetError(
                 f"{error}. The server may have a daily quota: try again tomorrow, add an address to "
                 "datasets.celeba.image_mirrors, or download the four files by hand and set datasets.celeba.source "
-                f"to folder. To run on a stand-in: {STAND_IN_COMMAND}"
+                f"to folder. {stand_in_advice(settings)}"
             ) from None
     return paths
 
 
 def _find(folder: Path) -> dict[str, Path]:
     """Find the images and the three annotation files below a folder."""
-    if not folder.is_dir():
-        raise EquisetError(f"datasets.celeba.folder: there is no folder {folder.absolute()}")
     places = [folder / name for name in _FOLDERS]
     paths = {}
     for role in ROLES:
@@ -251,7 +236,7 @@ def _find(folder: Path) -> dict[str, Path]:
         paths[role] = next((path for path in candidates if path.is_file()), None)
         if paths[role] is None:
             raise EquisetError(
-                f"datasets.celeba.folder: {folder.absolute()} lacks {FILES[role].name} (also in "
+                f"datasets.celeba.folder: {folder} lacks {FILES[role].name} (also in "
                 f"{', '.join(name for name in _FOLDERS if name)})"
             )
     folders = [place / "img_align_celeba" for place in places] + places
@@ -261,10 +246,10 @@ def _find(folder: Path) -> dict[str, Path]:
     )
     if paths["images"] is None:
         raise EquisetError(
-            f"datasets.celeba.folder: {folder.absolute()} lacks the images: {FILES['images'].name}, or a folder "
+            f"datasets.celeba.folder: {folder} lacks the images: {FILES['images'].name}, or a folder "
             "img_align_celeba with files such as 000001.jpg"
         )
-    return {role: path.absolute() for role, path in paths.items()}
+    return paths
 
 
 @dataclass(frozen=True)
@@ -320,23 +305,4 @@ def _identify(path: Path, cache: Path) -> dict[str, Any]:
     if path.is_dir():
         found = contents(path, ImageSource(path).list(), cache)
         return {"bytes": sum(image.bytes for image in found.values()), "sha256": digest_json(found)}
-    return {"bytes": path.stat().st_size, "sha256": digest(path)}
-
-
-def _checked(manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Path], Path]:
-    """Return what the manifest says of the data, the paths of files that have not changed, and the working folder."""
-    try:
-        if manifest["dataset"] != "celeba":
-            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of celeba. {FETCH_ANEW}")
-        about = {key: manifest[key] for key in ABOUT}
-        entries = {role: manifest["files"][role] for role in FILES}
-        expected = {role: (Path(entry["path"]), entry["bytes"], entry["sha256"]) for role, entry in entries.items()}
-        work = Path(manifest["work"])
-    except (KeyError, TypeError) as error:
-        raise EquisetError(f"the manifest is not complete ({error!r}). {FETCH_ANEW}") from None
-    for path, size, sha256 in expected.values():
-        if not path.exists():
-            raise EquisetError(f"{path}, which the manifest names, is gone. {FETCH_ANEW}")
-        if (found := _identify(path, work.parent))["bytes"] != size or found["sha256"] != sha256:
-            raise EquisetError(f"{path} has changed since the manifest was written. {FETCH_ANEW}")
-    return about, {role: path for role, (path, _, _) in expected.items()}, work
+    return identify_file(path)

@@ -13,7 +13,7 @@ import shutil
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
@@ -56,7 +56,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class ImageSource:
-    """A zip file or a folder of images."""
+    """A zip file or a folder of images; each process opens it for itself."""
 
     path: Path
 
@@ -72,8 +72,18 @@ class ImageSource:
             raise EquisetError(f"{self.path} holds no image; expected files such as 000001.jpg")
         return found
 
-    def open(self) -> "_Reader":
-        return _Reader(self.path)
+    def open(self) -> Callable[[str], bytes]:
+        """Return a function that reads images by name."""
+        archive = None if self.path.is_dir() else open_zip(self.path)
+        entries = _images_in(archive) if archive else {}
+
+        def read(name: str) -> bytes:
+            size = entries[name].file_size if archive else (self.path / name).stat().st_size
+            if size > _LARGEST_FILE:
+                raise ValueError(f"more than {_LARGEST_FILE} bytes")
+            return archive.read(entries[name]) if archive else (self.path / name).read_bytes()
+
+        return read
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
@@ -102,26 +112,8 @@ def _images_in(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 
 
 def _is_image(name: str) -> bool:
-    # What macOS leaves beside each file, `._000001.jpg`, has its ending and is none.
+    # macOS leaves files such as `._000001.jpg` that have an image's extension but are not images.
     return name.endswith(ENDINGS) and not name.startswith(".")
-
-
-class _Reader:
-    """Reads files by name; one for each process."""
-
-    def __init__(self, path: Path):
-        self.folder = path if path.is_dir() else None
-        self.archive = None if self.folder else open_zip(path)
-        self.entries = {} if self.folder else _images_in(self.archive)
-
-    def read(self, name: str) -> bytes:
-        if self.folder:
-            if (self.folder / name).stat().st_size > _LARGEST_FILE:
-                raise ValueError(f"more than {_LARGEST_FILE} bytes")
-            return (self.folder / name).read_bytes()
-        if self.entries[name].file_size > _LARGEST_FILE:
-            raise ValueError(f"more than {_LARGEST_FILE} bytes")
-        return self.archive.read(self.entries[name])
 
 
 def decode(content: bytes, draft: bool = True) -> tuple[np.ndarray, tuple[int, int]]:
@@ -149,17 +141,10 @@ def decode(content: bytes, draft: bool = True) -> tuple[np.ndarray, tuple[int, i
 def convert(
     source: ImageSource, names: list[str], work: Path, threads: int = 1, draft: bool = True
 ) -> tuple[Path, Findings]:
-    """Decode images into an array of shape (images, 64, 64, 3).
+    """Decode the named images into an array of shape (images, 64, 64, 3), and return its file with what was found.
 
-    Args:
-        source: where the images are.
-        names: which to read, in the order of the array.
-        work: a folder of this very task, where an interrupted pass is found again.
-        threads: number of processes.
-        draft: see `decode`.
-
-    Returns:
-        the file of the array, and what was found about some images. The rows of those that could not be read are black.
+    The rows of images that could not be read are black. `work` is a folder of this very task, where an interrupted pass
+    is found again; for `draft` see `decode`.
     """
     work.mkdir(parents=True, exist_ok=True)
     path, journal = work / "images.npy", work / "journal.jsonl"
@@ -216,9 +201,9 @@ def _run(
     source: ImageSource, path: Path, todo: dict[int, list[str]], threads: int, draft: bool
 ) -> Iterator[tuple[int, Findings]]:
     if threads == 1 or len(todo) < 4:
-        reader, images = source.open(), np.load(path, mmap_mode="r+")
+        _begin(source, path, draft)
         for start, names in todo.items():
-            yield start, _fill(reader, images, start, names, draft)
+            yield start, _fill(start, names)
         return
     with ProcessPoolExecutor(threads, get_context("spawn"), _begin, (source, path, draft)) as pool:
         waiting: dict[Future, int] = {}
@@ -226,14 +211,14 @@ def _run(
         while True:
             # A bounded queue: names of 200,000 images need not wait in pipes.
             while len(waiting) < 4 * threads and (job := next(ahead, None)):
-                waiting[pool.submit(_work, *job)] = job[0]
+                waiting[pool.submit(_fill, *job)] = job[0]
             if not waiting:
                 return
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 yield waiting.pop(future), future.result()
 
 
-_process: tuple = ()  # what a worker process keeps open
+_process: tuple = ()  # what a process keeps open
 
 
 def _begin(source: ImageSource, path: Path, draft: bool) -> None:
@@ -241,16 +226,12 @@ def _begin(source: ImageSource, path: Path, draft: bool) -> None:
     _process = (source.open(), np.load(path, mmap_mode="r+"), draft)
 
 
-def _work(start: int, names: list[str]) -> Findings:
-    reader, images, draft = _process
-    return _fill(reader, images, start, names, draft)
-
-
-def _fill(reader: _Reader, images: np.memmap, start: int, names: list[str], draft: bool) -> Findings:
+def _fill(start: int, names: list[str]) -> Findings:
+    read, images, draft = _process
     found = Findings()
     for row, name in enumerate(names, start):
         try:
-            images[row], size = decode(reader.read(name), draft)
+            images[row], size = decode(read(name), draft)
             if size != SIZE:
                 found.sizes[name] = "{} x {} pixels".format(*size)
         except _UNREADABLE as error:

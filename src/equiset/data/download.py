@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import requests
 import urllib3
 from tqdm import tqdm
 
 from equiset.data.partial import Partial, origin_of
+from equiset.data.source import SourceSettings
 from equiset.errors import EquisetError
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,11 @@ class _Job:
     file: Partial
     timeout_s: float
     attempts: int
+
+
+def limits(settings: SourceSettings) -> dict[str, Any]:
+    """Return how long and how often `download` is to try, as a data set's settings say."""
+    return {"timeout_s": settings.timeout_s, "attempts": settings.attempts}
 
 
 def download(

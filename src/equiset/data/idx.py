@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import math
 import struct
+from contextlib import nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,15 +42,11 @@ def read_idx(path: str | Path) -> np.ndarray:
 def write_idx(path: str | Path, array: np.ndarray) -> None:
     """Write an array of unsigned bytes as IDX; compressed if the name ends in .gz. Equal arrays give equal files."""
     path = Path(path)
-    header = idx_header(array)
     with atomic_path(path) as partial, partial.open("wb") as file:
-        if path.suffix == ".gz":
-            with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as stream:
-                stream.write(header)
-                stream.write(np.ascontiguousarray(array))
-        else:
-            file.write(header)
-            file.write(np.ascontiguousarray(array))
+        packed = path.suffix == ".gz"
+        with gzip.GzipFile("", "wb", 6, file, mtime=0) if packed else nullcontext(file) as stream:
+            stream.write(idx_header(array))
+            stream.write(np.ascontiguousarray(array))
 
 
 def idx_header(array: np.ndarray) -> bytes:

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from equiset.data.manifest import FETCH_ANEW
 from equiset.data.off import check_mesh, fan, parse_off
-from equiset.data.source import FETCH_ANEW
 from equiset.errors import EquisetError
 
 Mesh = tuple[np.ndarray, np.ndarray]

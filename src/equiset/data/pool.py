@@ -18,8 +18,8 @@ class Pool:
     def open(self) -> np.memmap:
         """Map the points of all meshes, one mesh after the other: float32, points x 3.
 
-        What has been read through a map counts as memory of the process until the map is dropped. Who reads all meshes
-        in turn opens a map for each batch.
+        Pages read through a map count as memory of the process until the map is dropped, so code that goes through all
+        meshes opens a new map for each batch.
         """
         return np.memmap(self.file, np.float32, "r", shape=(int(self.sizes.sum()), 3))
 

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from equiset.data.catalogue import FEATURES, MEMBER_COLUMNS, convert_members, read_clusters
-from equiset.data.download import download
+from equiset.data.download import download, limits
 from equiset.data.fits import open_table
-from equiset.data.partial import origin_of
-from equiset.data.source import ABOUT, FETCH_ANEW, Address, Kind, SourceSettings, Space
+from equiset.data.manifest import checked, make_manifest, own_folder, stand_in_advice
+from equiset.data.source import Address, Kind, SourceSettings, Space, StandIn
 from equiset.errors import EquisetError
 from equiset.files import digest, read_json, write_json
 from equiset.settings import Settings
@@ -30,13 +30,11 @@ CLUSTERS, MEMBERS = 26_111, 1_703_685  # of version 6.3
 _PATTERNS = {"catalogue": "*catalog*.fit*", "members": "*members*.fit*"}
 
 
-class StandInSize(Settings):
+class StandInSize(StandIn):
     """How much of the stand-in to make."""
 
     clusters: int = Field(CLUSTERS, ge=20)
     """Number of clusters; they have 65 members on average."""
-    seed: int = Field(0, ge=0)
-    """Seed of all that is random in the catalogue."""
 
 
 class RedmapperSettings(SourceSettings):
@@ -66,15 +64,12 @@ SETTINGS = RedmapperSettings
 
 def fetch(settings: RedmapperSettings, cache: Path) -> dict[str, Any]:
     """Bring, find or make the two FITS files, and return the manifest that names them."""
-    kind: Kind
+    kind: Kind = "whole"
+    description = "redMaPPer SDSS DR8 v6.3"
     if settings.source == "download":
         paths = _download(settings, cache / "v6.3")
-        origins = {role: origin_of(path) for role, path in paths.items()}
-        kind, description = "whole", "redMaPPer SDSS DR8 v6.3"
     elif settings.source == "folder":
-        paths = _find(Path(settings.folder).expanduser())
-        origins = {role: str(path.parent) for role, path in paths.items()}
-        kind, description = "whole", "redMaPPer SDSS DR8 v6.3"
+        paths = _find(own_folder(settings))
         if difference := _difference(paths):
             kind, description = "own", "own data in the layout of redMaPPer"
             if _is_stand_in(paths["catalogue"]):
@@ -82,21 +77,9 @@ def fetch(settings: RedmapperSettings, cache: Path) -> dict[str, Any]:
             log.warning("%s: %s; results on them are not the paper's", settings.folder, difference)
     else:
         paths = _make_stand_in(settings.stand_in, cache)
-        origins = dict.fromkeys(paths, "stand-in")
         clusters = f"{settings.stand_in.clusters:,} clusters"
         kind, description = "stand-in", f"stand-in for redMaPPer: a simulated catalogue of {clusters}"
-    files = {
-        role: {"path": str(path), "bytes": path.stat().st_size, "sha256": digest(path), "origin": origins[role]}
-        for role, path in paths.items()
-    }
-    return {
-        "dataset": "redmapper",
-        "source": settings.source,
-        "kind": kind,
-        "share": float(kind == "whole"),
-        "description": description,
-        "files": files,
-    }
+    return make_manifest(settings, paths, kind, description)
 
 
 def prepare(manifest: dict[str, Any], folder: Path, settings: Settings | None = None, threads: int = 1) -> None:
@@ -105,7 +88,7 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: Settings | None = 
     Set i is the rows offsets[i] to offsets[i + 1] of the arrays, the members of row i of `clusters.parquet`. Settings
     and threads have no influence: one pass over the files is bound by decompression.
     """
-    store, paths = _checked(manifest)
+    store, paths = checked(manifest, "redmapper", FILES)
     folder.mkdir(parents=True, exist_ok=True)
     clusters = read_clusters(paths["catalogue"])
     about = {role: _provenance(store, manifest["files"][role], path) for role, path in paths.items()}
@@ -149,17 +132,11 @@ def _download(settings: RedmapperSettings, folder: Path) -> dict[str, Path]:
     paths = {role: folder / name for role, name in FILES.items()}
     for role, path in paths.items():
         try:
-            download(
-                path.name,
-                [f"{mirror.rstrip('/')}/{path.name}" for mirror in settings.mirrors],
-                path,
-                checksums={"sha256": known[role]} if role in known else {},
-                timeout_s=settings.timeout_s,
-                attempts=settings.attempts,
-            )
+            addresses = [f"{mirror.rstrip('/')}/{path.name}" for mirror in settings.mirrors]
+            sums = {"sha256": known[role]} if role in known else {}
+            download(path.name, addresses, path, checksums=sums, **limits(settings))
         except EquisetError as error:
-            command = "snakemake --cores all --config 'datasets={redmapper: {source: stand-in}}'"
-            raise EquisetError(f"{error}. To run on a simulated catalogue: {command}") from None
+            raise EquisetError(f"{error}. {stand_in_advice(settings)}") from None
     if known.keys() != FILES.keys():
         try:
             fault = _difference(paths)
@@ -179,8 +156,6 @@ def _download(settings: RedmapperSettings, folder: Path) -> dict[str, Path]:
 
 def _find(folder: Path) -> dict[str, Path]:
     """Find the two files in a folder, by their own names or by the words `catalog` and `members`."""
-    if not folder.is_dir():
-        raise EquisetError(f"datasets.redmapper.folder: there is no folder {folder.absolute()}")
     found = {}
     for role, name in FILES.items():
         exact = [folder / name, folder / name.removesuffix(".gz")]
@@ -188,7 +163,7 @@ def _find(folder: Path) -> dict[str, Path]:
         if len(choice) != 1:
             problem = "lacks" if not choice else "holds several files that may be"
             raise EquisetError(
-                f"datasets.redmapper.folder: {folder.absolute()} {problem} {name} (with or without .gz); "
+                f"datasets.redmapper.folder: {folder} {problem} {name} (with or without .gz); "
                 f"other names must match {_PATTERNS[role]} alone"
             )
         found[role] = choice[0]
@@ -224,22 +199,3 @@ def _make_stand_in(size: StandInSize, cache: Path) -> dict[str, Path]:
     log.info("simulating a catalogue of %d clusters", size.clusters)
     stand_in.write(paths["catalogue"], paths["members"], size.clusters, size.seed)
     return paths
-
-
-def _checked(manifest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Path]]:
-    """Return what the manifest says of the data, and the paths of files that are still what it says they are."""
-    try:
-        if manifest["dataset"] != "redmapper":
-            raise EquisetError(f"the manifest is one of {manifest['dataset']}, not of redmapper. {FETCH_ANEW}")
-        about = {key: manifest[key] for key in ABOUT}
-        expected = {role: manifest["files"][role] for role in FILES}
-        paths = {role: Path(entry["path"]) for role, entry in expected.items()}
-        sums = {role: (entry["bytes"], entry["sha256"]) for role, entry in expected.items()}
-    except (KeyError, TypeError) as error:
-        raise EquisetError(f"the manifest is not complete ({error!r}). {FETCH_ANEW}") from None
-    for role, path in paths.items():
-        if not path.is_file():
-            raise EquisetError(f"{path}, which the manifest names, is gone. {FETCH_ANEW}")
-        if (path.stat().st_size, digest(path)) != sums[role]:
-            raise EquisetError(f"{path} has changed since the manifest was written. {FETCH_ANEW}")
-    return about, paths

@@ -18,11 +18,6 @@ Address = Annotated[str, AfterValidator(_is_address)]
 """Where something is downloaded from."""
 Kind = Literal["whole", "part", "own", "stand-in"]
 """Whose data these are: the paper's, `whole` or `part`; someone's `own`; or a `stand-in`, generated in their place."""
-FETCH_ANEW = "Delete the manifest and run again, so that the data are fetched anew."
-"""What to do when raw files are not what the manifest says."""
-ABOUT = ("dataset", "source", "kind", "share", "description")
-"""What a manifest and a store say of the data as a whole. `share` is 1.0 for the whole of the paper's data, the share
-of its items for a part, and 0.0 otherwise."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +30,13 @@ class Space:
     """Of the prepared data among the results."""
     passing: int = 0
     """Of what is first written to the data folder and then becomes a part of the prepared data."""
+
+
+class StandIn(Settings):
+    """How much of a stand-in to make. Each data set adds its numbers."""
+
+    seed: int = Field(0, ge=0)
+    """Seed of all that is random in it."""
 
 
 class SourceSettings(Settings):

@@ -18,13 +18,8 @@ class Sets(Settings):
     """How sets are drawn from the prepared data. Each experiment adds its own fields."""
 
     def describe(self, store: dict[str, Any], seed: int, digest: str, **more: Any) -> dict[str, Any]:
-        """Return the content of `sets.json`: which data the sets come from, and how they were drawn.
-
-        Args:
-            store: the content of the prepared data's `store.json`.
-            seed: the seed that they were drawn with.
-            digest: what identifies them.
-            more: what else the experiment has to say.
+        """Return the content of `sets.json`: which data, by their `store.json`, the sets come from, and how they were
+        drawn; `digest` identifies them, and `more` is what else the experiment has to say.
         """
         return {
             "dataset": store["dataset"],
@@ -84,9 +79,9 @@ class Experiment(Settings):
         return [name for name in self.variants if self.run == "all" or name in self.run]
 
     @property
-    def drawn(self) -> tuple[str, ...]:
-        """The figures that there is something to draw for."""
-        return self.figures
+    def shown(self) -> tuple[str, ...]:
+        """The tables and figures that the running variants fill."""
+        return (*self.tables, *self.figures)
 
     @model_validator(mode="after")
     def _names_exist(self) -> "Experiment":

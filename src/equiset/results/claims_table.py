@@ -1,9 +1,11 @@
 """The verdicts as tables: CSV for programs and the report, Markdown and LaTeX for papers."""
 
+import re
+
 import pandas as pd
 
 from equiset.files import canonical_json
-from equiset.results.judging import Judgement, in_words
+from equiset.results.judging import RESTS_ON, Judgement
 from equiset.results.tables import Table
 
 CAPTION = "The paper's claims, and what was measured here."
@@ -14,6 +16,9 @@ NOTES = (
     "other data, which is then said. Not tested: the data, the scale, the settings or the runs do not decide it. How "
     "each claim is judged is in workflow/claims.yaml.",
 )
+
+WIDTHS = {"Claim": 0.8, "Statement": 3.5, "Paper": 1.7, "Ours": 2.6, "Verdict": 2.6}
+"""What fits a page of an article: columns and their widths in cm. Place, data and scale are in the other forms."""
 
 
 def claims_table(judgements: list[Judgement]) -> Table:
@@ -37,20 +42,41 @@ def claims_table(judgements: list[Judgement]) -> Table:
                 "data_share": min((number.share for number in numbers), default=float("nan")),
                 "scale": one.scale,
                 "seeds": one.seeds,
+                "epochs": max((number.epochs for number in numbers), default=0),
                 "runs": ";".join(one.runs),
             }
         )
     table = pd.DataFrame(rows)
     shown = table[["claim", "place", "statement", "paper", "ours", "data", "scale"]].rename(columns=str.capitalize)
-    shown["Verdict"] = [". ".join(filter(None, (one.verdict_with_reason, one.changed))) for one in judgements]
-    widths = (1.6, 4, 1.6, 4, 1.8, 1, 2.5)  # cm, for a landscape page
-    columns = "l" + "".join(rf">{{\raggedright\arraybackslash}}p{{{width}cm}}" for width in widths)
-    return Table(table, shown, CAPTION, (*NOTES, f"{in_words(judged(table))}."), columns)
+    shown["Verdict"] = [one.verdict_with_reason + " †" * bool(one.claim.changed) for one in judgements]
+    columns = "".join(rf">{{\raggedright\arraybackslash}}p{{{width}cm}}" for width in WIDTHS.values())
+    changes = table[table["changed"] != ""].groupby("changed", sort=False)["claim"]
+    said = (f"† {', '.join(claims)}, changed after a look at results: {text}" for text, claims in changes)
+    return Table(table, shown, CAPTION, (headline(table), *NOTES, *said), {name: name for name in WIDTHS}, columns)
 
 
-def judged(table: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return verdicts and what they rest on, from a table of claims."""
-    return list(zip(table["verdict"], table["rests_on"], strict=True))
+def is_numeric(paper: str) -> bool:
+    """Return whether what the paper says of a claim has a number in it."""
+    return bool(re.search(r"\d", paper))
+
+
+def headline(table: pd.DataFrame) -> str:
+    """Return what was found in two sentences, from a table of claims: first the numbers of the paper, then the rest."""
+    numeric = table["paper"].map(is_numeric)
+    whole, some, other = RESTS_ON["whole"], table[numeric], table[~numeric]
+    reproduced = ((some["verdict"] == "reproduced") & (some["rests_on"] == whole)).sum()
+    found = _counts(some[(some["verdict"] != "reproduced") | (some["rests_on"] != whole)])
+    first = [f"{reproduced} of {len(some)} numeric claims reproduced", *found]
+    said = f"On {whole}: {', '.join(one.removesuffix(f' on {whole}') for one in first)}."
+    return f"{said} Of the {len(other)} others: {', '.join(_counts(other))}." if len(other) else said
+
+
+def _counts(table: pd.DataFrame) -> list[str]:
+    """Return how often each verdict was given, by what it rests on, the weightiest first."""
+    pairs = list(zip(table["verdict"], table["rests_on"], strict=True))
+    known = [(verdict, base) for base in RESTS_ON.values() for verdict in ("reproduced", "not reproduced")]
+    words = {pair: f"{pair[0]} on {pair[1]}" for pair in known} | {("not tested", ""): "not tested"}
+    return [f"{pairs.count(pair)} {said}" for pair, said in words.items() if pair in pairs]
 
 
 def conditions_table(judgements: list[Judgement]) -> pd.DataFrame:

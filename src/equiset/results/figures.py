@@ -49,12 +49,17 @@ class Figure:
     """A figure that can be written as PNG or PDF, the same bytes every time."""
 
     canvas: Canvas
+    seen: str = ""
+    """What is to be seen, for whoever does not see it; the file has it, and the report reads it there."""
 
     def write(self, path: Path) -> None:
         kind = path.suffix.removeprefix(".")
         with atomic_path(path) as partial:
             # No date and no version in the file: equal content, equal bytes.
-            metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}[kind]
+            metadata = {
+                "png": {"Software": None, "Description": self.seen},
+                "pdf": {"CreationDate": None, "Producer": None, "Subject": self.seen},
+            }[kind]
             self.canvas.savefig(partial, format=kind, metadata=metadata)
 
 
@@ -67,10 +72,13 @@ def name_data(canvas: Canvas, runs: dict[str, list[Run]], bands: str = "") -> No
 def draw_curve(
     axis: Axes, group: list[Run], metric: str, light: bool = False, factor: float = 100, **look: Any
 ) -> None:
-    """Draw a metric by epoch: the mean over seeds, and unless it is light a band from the lowest to the highest."""
+    """Draw a metric by epoch: the mean over seeds, and unless it is light a band from the lowest to the highest.
+
+    A marker stands at the end of the curve.
+    """
     curves = pd.concat([run.metrics.set_index("epoch")[metric] for run in group], axis=1).dropna() * factor
-    style = {"alpha": 0.4, "linewidth": 0.9} if light else {}
-    axis.plot(curves.index, curves.mean(axis=1), marker="." if len(curves) == 1 else None, **look, **style)
+    style = {"alpha": 0.4, "linewidth": 0.9} if light else {"markevery": [-1], "markersize": 4}
+    axis.plot(curves.index, curves.mean(axis=1), **{"marker": "." if len(curves) == 1 else None} | look | style)
     if len(group) > 1 and not light:
         low, high = curves.min(axis=1), curves.max(axis=1)
         axis.fill_between(curves.index, low, high, color=look["color"], alpha=0.15, linewidth=0)
@@ -85,6 +93,6 @@ def seed_bands(runs: dict[str, list[Run]]) -> str:
 
 CURVE_KEY = (
     Line2D([], [], color="0.3", label="validation"),
-    Line2D([], [], color="0.3", alpha=0.4, linewidth=0.9, label="training, running,\nwith dropout"),
+    Line2D([], [], color="0.3", alpha=0.4, linewidth=0.9, label="training, running\n(with dropout)"),
 )
 """How curves of validation and of training look, for a legend."""

@@ -77,13 +77,9 @@ def estimate(
     """Return the number that some runs give, one sample for each seed.
 
     From three seeds on the interval is over them. With fewer it is over test items, and in place of the spread between
-    trainings stands what there is: how much a network moved at the end of its own training, or the difference of two.
-
-    Args:
-        samples: what each run says.
-        movements: how much each run moved at its end, None where that is not known.
-        trained: whether the interval must cover other trainings.
-        least_items: with fewer, an interval over items decides nothing.
+    trainings stands what there is: how much a network moved at the end of its own training (`movements`, None where
+    that is not known), or the difference of two. An interval over fewer than `least_items` decides nothing. What is not
+    `trained` need not cover other trainings.
     """
     whole, runs = _pooled(samples), len(samples)
     error, items = over_items(whole)

@@ -78,11 +78,6 @@ class Judgement:
         return f"{self.verdict} ({self.reason})" if self.reason else self.verdict
 
     @property
-    def changed(self) -> str:
-        """What in the rules was changed after a look at results, as a sentence to follow the verdict."""
-        return f"Changed after a look at results: {self.claim.changed}" if self.claim.changed else ""
-
-    @property
     def ours(self) -> str:
         """What was measured, with its spread or 95 % interval."""
         measured = any(not np.isnan(number.value) for number in self.numbers)
@@ -98,7 +93,7 @@ class Judgement:
         """What the verdict rests on, the least weighty; empty if there is none."""
         if self.verdict == "not tested":
             return ""
-        return max(map(_rests_on, self.numbers), key=list(RESTS_ON.values()).index)
+        return max(map(resting_on, self.numbers), key=list(RESTS_ON.values()).index)
 
     @property
     def scale(self) -> str:
@@ -302,7 +297,7 @@ def _combine(rulings: list[Ruling], remarks: list[str]) -> tuple[Verdict, str]:
     return "reproduced", "; ".join(dict.fromkeys([*(ruling.reason for ruling in rulings if ruling.reason), *remarks]))
 
 
-def _rests_on(number: Number) -> str:
+def resting_on(number: Number) -> str:
     return RESTS_ON["whole" if number.kind == "part" and number.share >= ENOUGH else number.kind]
 
 

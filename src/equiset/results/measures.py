@@ -4,6 +4,7 @@ An experiment says in its `measures.py` what is measured, by a `Measure` for eac
 report and MLflow take their numbers from the rows.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -14,9 +15,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from equiset.errors import EquisetError
+from equiset.errors import EquisetError, MissingFileError
 from equiset.files import canonical_json
-from equiset.parquet import MissingFileError, read_parquet, write_parquet
+from equiset.parquet import read_parquet, write_parquet
 from equiset.results.intervals import LAST, Estimate, Sample, difference, estimate, movement, still_improves
 from equiset.results.runs import Run, kind_of_data
 
@@ -100,11 +101,13 @@ class Number(Estimate):
         return f"{self.write(self.low)} to {self.write(self.high)}"
 
     def write(self, value: float, sign: bool = False) -> str:
-        """Return a value in the form of this number."""
+        """Return a value in the form of this number: its first three digits decide how many decimals all have."""
         if np.isnan(value):
             return "—"
-        form = f"{'+' if sign else ''}{'.1f' if self.percent else '#.3g' if value != round(value) else '.3g'}"
-        return f"{100 * value if self.percent else value:{form}}".replace("-", "−")
+        form = ".1f" if self.percent else "#.3g" if value % 1 else ".3g"
+        if not self.percent and self.value % 1 and abs(self.value) >= 1e-4:
+            form = f".{max(2 - math.floor(math.log10(abs(self.value))), 0)}f"
+        return f"{100 * value if self.percent else value:{'+' if sign else ''}{form}}".replace("-", "−")
 
     def columns(self, name: str = "") -> dict[str, float]:
         """Return what a table's CSV file has of it."""

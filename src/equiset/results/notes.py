@@ -54,11 +54,6 @@ def train_command(folder: Path, info: dict[str, Any]) -> str:
     )
 
 
-def superseded_note(successor: str, note: str) -> str:
-    """Return the description of a run whose place another one took."""
-    return f"**Superseded** by run `{successor}`: the same variant, seed and scale were run again.\n\n{note}"
-
-
 def experiment_note(question: str, paper: str, results: str, curves: str, table: str = "") -> str:
     """Return the description of an experiment, in Markdown.
 

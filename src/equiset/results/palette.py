@@ -16,6 +16,9 @@ MODELS = {
     "mlp": SKY,
 }
 """By the name that an experiment's settings give to a model. Green: set layers. Blue: pooling alone."""
+MARKERS = {"I": "s", "II": "^", "III": "D", "IV": "o"}
+MARKERS |= {"set-layer": "o", "set-pooling": "D", "graph": "v", "set": "o", "mlp": "s"}
+"""Shapes for the same, where colours cannot be told apart."""
 
 MANY = ("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499")
 MANY += ("#4477AA", "#66CCEE", "#228833", "#CCBB44", "#EE6677", "#AA3377", "#BBBBBB")

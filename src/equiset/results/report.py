@@ -2,22 +2,28 @@
 
 import base64
 import csv
+import io
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import pandas as pd
 from markupsafe import Markup
+from PIL import Image
 
 from equiset.errors import DamagedError, EquisetError
 from equiset.files import read_json
-from equiset.results.judging import ELSEWHERE, headline
+from equiset.results.claims_table import headline
+from equiset.results.judging import ELSEWHERE
 from equiset.results.runs import DATA, WARNINGS, Run
 
 # The words of the claims file -> how a reader sees at a glance what they mean, in colour and without.
 VERDICTS = {"reproduced": ("good", "✓"), "not reproduced": ("bad", "✗"), "not tested": ("open", "–")}
 FEW_FILES = 12
+LARGE = 250_000
+"""Bytes of a picture that is made smaller for the page."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +65,8 @@ def collect(folder: Path, chapters: list[Chapter], runs: list[Run]) -> dict[str,
     return {
         "scale": folder.name,
         "claims": claims,
-        "verdicts": count_verdicts(claims),
-        "headline": headline([(claim["word"], claim["rests_on"]) for claim in claims]),
+        "claims_figure": inline(folder / "claims" / "claims.png"),
+        "headline": headline(pd.DataFrame(claims)),
         "chapters": described,
         "provenance": describe_origin(runs),
         "datasets": [describe_dataset(path) for path in sorted(folder.glob("data/*/manifest.json"))],
@@ -80,7 +86,7 @@ def read_claims(path: Path) -> list[dict[str, Any]]:
                 f"{path}: claim {claim['claim']} has the verdict {claim['verdict']!r}, not one of {list(VERDICTS)}"
             )
         look, sign = ("open", "○") if claim["rests_on"] in ELSEWHERE else VERDICTS[word]
-        claim |= {"look": look, "sign": sign, "word": word}
+        claim |= {"look": look, "sign": sign}
         # What several conditions found stands line by line; runs are linked from the page, which lies in their scale.
         lines = claim["ours"].split("; ")
         claim["found"] = [line for line in lines if line != "—"] or ["—"]
@@ -93,11 +99,6 @@ def _link(run: str, folder: Path) -> dict[str, str]:
     file = path if path.suffix else path / "run.json"
     inside = file.is_relative_to(folder)
     return {"name": run, "address": file.relative_to(folder).as_posix() if inside else ""}
-
-
-def count_verdicts(claims: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    counts = {word: sum(claim["word"] == word for claim in claims) for word in VERDICTS}
-    return [{"word": word, "count": count, "look": VERDICTS[word][0]} for word, count in counts.items()]
 
 
 def read_chapter(folder: Path, chapter: Chapter, claims: list[dict[str, Any]], runs: list[Run]) -> dict[str, Any]:
@@ -117,13 +118,16 @@ def read_chapter(folder: Path, chapter: Chapter, claims: list[dict[str, Any]], r
     }
 
 
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
-
-
-def inline(path: Path) -> str:
-    """Return a picture as an address that holds the picture itself."""
-    return f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
+def inline(path: Path) -> dict[str, str]:
+    """Return a picture as an address that holds it, and what is to be seen on it. Large ones are made smaller."""
+    content, kind = path.read_bytes(), "png"
+    with Image.open(path) as picture:
+        seen = picture.info.get("Description", "")
+        if len(content) > LARGE:
+            smaller, kind = io.BytesIO(), "webp"
+            picture.convert("RGB").save(smaller, "webp", quality=80)
+            content = smaller.getvalue()
+    return {"address": f"data:image/{kind};base64,{base64.b64encode(content).decode()}", "seen": seen}
 
 
 def describe_data(runs: list[Run]) -> list[dict[str, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equiset.parquet import MissingFileError
+from equiset.errors import MissingFileError
 from equiset.results.figures import Canvas, Figure, draw_curve, name_data
 from equiset.results.measures import WHOLE, Measure, Measures
 from equiset.results.palette import BLUE, ORANGE

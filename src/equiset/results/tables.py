@@ -2,7 +2,7 @@
 
 import html
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from equiset.results.runs import Run
 
 Cell = tuple[str, str, Any] | tuple[str, str, Any, str]
 """A column's name for programs and its heading for people, either may be empty; the value, or a `Number`, which comes
-with its interval; and how people read it, if not as it is."""
+with its interval; and how people read it, if not as it is. After a bar, a heading has its short form for LaTeX, where a
+page is narrow; nothing after it leaves the column out there."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,9 @@ class Table:
     """For Markdown and LaTeX: formatted text."""
     caption: str
     notes: tuple[str, ...]
-    latex_columns: str | None = None
+    latex: dict[str, str] = field(default_factory=dict)
+    """Headings of the columns that LaTeX shows -> what they are there; by default all, as they are."""
+    long: str = ""
     """Columns of a LaTeX table that breaks across pages, such as `lp{4cm}`; by default it stands on one."""
 
     @classmethod
@@ -35,6 +38,7 @@ class Table:
         """Make a table of its cells."""
         numbers: list[dict[str, Any]] = []
         shown: list[dict[str, Any]] = []
+        latex: dict[str, str] = {}
         for row in rows:
             numbers.append({})
             shown.append({})
@@ -42,10 +46,13 @@ class Table:
                 number = isinstance(value, Number)
                 if name:
                     numbers[-1] |= value.columns(name) if number else {name: value}
+                heading, bar, short = heading.partition("|")
                 if heading:
+                    latex.setdefault(heading, short if bar else heading)
                     shown[-1][heading] = text[0] if text else value.with_spread if number else str(value)
         plain = pd.DataFrame([row for row in numbers if row])
-        return cls(plain, pd.DataFrame(shown).fillna("—"), caption, notes)
+        latex = {heading: short for heading, short in latex.items() if short}
+        return cls(plain, pd.DataFrame(shown).fillna("—"), caption, notes, latex)
 
     def write(self, path: Path) -> None:
         """Write the table in the format that the suffix names."""
@@ -72,9 +79,8 @@ class Table:
             return "<p>Nothing of this table runs at this scale.</p>\n"
         rows = [[html.escape(_typeset(cell)) for cell in row] for row in self.shown.itertuples(index=False)]
         looks = []
-        for place, column in enumerate(map(str, self.shown.columns)):
-            words = any(re.match(r"[^\W\d]", row[place]) for row in rows)  # and not numbers with what belongs to them
-            looks.append(" ".join(["paper"] * column.startswith("Paper") + ["text"] * words))
+        for column in self.shown:
+            looks.append(" ".join(["paper"] * column.startswith("Paper") + ["text"] * _has_words(self.shown[column])))
         head = "".join(
             f'<th scope="col" class="{look}">{html.escape(str(column))}</th>'
             for column, look in zip(self.shown.columns, looks, strict=True)
@@ -90,24 +96,41 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def _latex(self) -> str:
-        """Return a booktabs table with its notes beneath (needs booktabs, across pages array and longtable too)."""
-        columns = "".join("l" if column == self.shown.columns[0] else "r" for column in self.shown.columns)
-        caption, long = rf"\caption{{{_escape(self.caption)}}}", self.latex_columns is not None
-        begin = [r"\begin{table}", r"\centering", caption, rf"\begin{{tabular}}{{{columns}}}"]
-        if long:
-            begin = [rf"{{\footnotesize\begin{{longtable}}{{{self.latex_columns}}}", rf"{caption}\\"]
+        """Return a booktabs table, as wide as the text, with its notes beneath."""
+        latex = self.latex or {column: column for column in self.shown}
+        shown = self.shown[[column for column in self.shown if column in latex]].rename(columns=latex)
+        kind, where = ("longtable", "") if self.long else ("tabularx", r"{\textwidth}")
+        columns = self.long or "".join(_latex_column(shown[column], place == 0) for place, column in enumerate(shown))
+        caption = rf"\caption{{{_escape(self.caption)}}}" + r"\\" * bool(self.long)
+        begin = rf"\begin{{{kind}}}{where}{{@{{}}{columns}@{{}}}}"
         lines = [
-            *begin,
+            r"% In the preamble: \usepackage{array,booktabs,longtable,tabularx}",
+            *([r"{\footnotesize"] if self.long else [r"\begin{table}", r"\centering\footnotesize"]),
+            r"\setlength{\tabcolsep}{3pt}",
+            *([begin, caption] if self.long else [caption, r"\smallskip", begin]),
             r"\toprule",
-            _latex_row(self.shown.columns),
-            r"\midrule\endhead" if long else r"\midrule",
-            *map(_latex_row, self.shown.itertuples(index=False)),
+            _latex_row(shown.columns),
+            r"\midrule\endhead" if self.long else r"\midrule",
+            *map(_latex_row, shown.itertuples(index=False)),
             r"\bottomrule",
-            r"\end{longtable}" if long else r"\end{tabular}",
-            *((r"\par " if long else r"\par\smallskip\footnotesize ") + _escape(note) for note in self.notes),
-            r"\par}" if long else r"\end{table}",
+            rf"\end{{{kind}}}",
+            *(rf"\par\smallskip\raggedright {_escape(note)}" for note in self.notes),
+            r"\par}" if self.long else r"\end{table}",
         ]
         return "\n".join(lines) + "\n"
+
+
+def _has_words(column: pd.Series) -> bool:
+    """Return whether a cell begins with a word, and not with a number and what belongs to it."""
+    return any(re.match(r"[^\W\d]", str(cell)) for cell in column)
+
+
+def _latex_column(column: pd.Series, first: bool) -> str:
+    """Return the kind of a column: a long text or heading is broken into lines."""
+    words = first or _has_words(column)
+    long = max(len(str(column.name)), *(len(str(cell)) for cell in column) if words else (0,)) > 14
+    side = "right" if words else "left"
+    return rf">{{\ragged{side}\arraybackslash}}X" if first or long else "l" if words else "r"
 
 
 def _latex_row(cells: tuple | pd.Index) -> str:
@@ -119,26 +142,27 @@ def _mark(text: object) -> str:
 
 
 def _typeset(text: object) -> str:
-    """Return the text with minus signs in front of numbers, not hyphens."""
-    return re.sub(r"(?<![\w.)\]])-(?=\.?\d)", "−", str(text))
+    """Return the text with minus signs in front of numbers, not hyphens, and raised exponents."""
+    return re.sub(r"(?<![\w.)\]])-(?=\.?\d)", "−", str(text)).replace("^3", "³").replace("^T", "ᵀ")
 
 
 _LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", ">": "$>$", "<": "$<$", "~": r"\textasciitilde{}", "–": "--"}
 _LATEX |= {"≈": r"$\approx$", "—": "---", "×": r"$\times$", "^": r"\textasciicircum{}", "−": "$-$", "|": r"\textbar{}"}
 _LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
-_LATEX |= {"λ": r"$\lambda$", "γ": r"$\gamma$", "°": r"$^\circ$"}
+_LATEX |= {"λ": r"$\lambda$", "γ": r"$\gamma$", "†": r"\dag{}", "°": r"$^\circ$"}
 
 
 def _escape(text: object) -> str:
-    return "".join(_LATEX.get(sign, sign) for sign in _typeset(text))
+    escaped = "".join(_LATEX.get(sign, sign) for sign in _typeset(text))
+    return re.sub(r"(\d+)([³ᵀ])", lambda found: f"${found[1]}^{'3' if found[2] == '³' else 'T'}$", escaped)
 
 
 def about(group: list[Run]) -> list[Cell]:
     """Return what every table says of the runs behind a row."""
     info = group[0].info
     return [
-        ("parameters", "Parameters", info["parameters"], f"{info['parameters']:,}"),
-        ("epochs", "Epochs", group[0].settings["training"]["epochs"]),
+        ("parameters", "Parameters|", info["parameters"], f"{info['parameters']:,}"),
+        ("epochs", "Epochs|Ep.", group[0].settings["training"]["epochs"]),
         ("seeds", "Seeds", len(group)),
         ("data_kind", "", info["sets"]["kind"]),
         ("data_share", "", info["sets"]["share"]),

@@ -7,7 +7,7 @@ import torch
 
 from equiset.errors import choose
 from equiset.experiments import EXPERIMENTS, experiment_module
-from equiset.given import json_object, number, store_for
+from equiset.given import data_for, json_object, number
 from equiset.parquet import write_parquet
 from equiset.placement import take_cards
 from equiset.process import keep_freed_memory, run_stage
@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> None:
     known = experiment_module(arguments.experiment, "settings").ExperimentSettings.analyses
     choose(known, arguments.item, f"analysis of {arguments.experiment}")
     analyse = experiment_module(arguments.experiment, "analyses").ANALYSES[arguments.item]
-    store_for(arguments.experiment, arguments.store)
+    data_for(arguments.experiment, arguments.store)
     runs = runs_of(arguments.experiment, arguments.runs)
     take_cards("cpu" if {run.info["spec"]["device"] for run in runs} == {"cpu"} else "auto")
     table = analyse(Material(arguments.runs, arguments.store), arguments.settings)

@@ -8,7 +8,7 @@ import torch
 
 from equiset.devices import arithmetic, choose_device, fix_arithmetic
 from equiset.experiments import experiment_module
-from equiset.given import RunSpec, number, sets_for, settings_of, store_for
+from equiset.given import RunSpec, data_for, number, settings_of
 from equiset.parquet import write_parquet
 from equiset.placement import take_cards
 from equiset.process import keep_freed_memory, run_stage
@@ -31,8 +31,8 @@ def main(argv: list[str] | None = None) -> None:
     torch.set_num_threads(arguments.threads)
     spec = Run(arguments.run).info["spec"]
     settings = settings_of(spec, RunSpec)
-    store_for(spec["experiment"], arguments.store)
-    sets_for(spec["experiment"], arguments.sets)
+    data_for(spec["experiment"], arguments.store)
+    data_for(spec["experiment"], arguments.sets, "sets.json")
     take_cards(spec["device"])
     device = choose_device(spec["device"])
     fix_arithmetic(settings.training.precision, device)

@@ -1,29 +1,21 @@
 """Show trainings in MLflow while they run: a process beside the workflow that reads what they tell in their files.
 
 Nothing waits for it. It ends when nobody holds the other end of its standard input any more (the workflow, or the
-pages of `make ui`) and no training on this machine is under way.
+pages of `make ui`) and no training on this machine is under way. Several may follow the same trainings.
 """
 
 import argparse
-import fcntl
 import logging
 import os
 import select
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
 
-from equiset.files import read_json
 from equiset.masking import keep_secrets_of, scrub, with_secrets
 from equiset.progress import Told, read, stamp
-
-if TYPE_CHECKING:
-    from equiset.results.runs import Run
-    from equiset.tracking import MlflowRun, Tracker
-
-# Others come when there is something to send: the Snakefile imports this, and they take seconds.
 
 log = logging.getLogger(__name__)
 
@@ -52,20 +44,24 @@ def main(argv: list[str] | None = None) -> None:
     os.nice(10)
     uri = with_secrets(arguments.uri)
     keep_secrets_of(uri)
-    with (arguments.results / "mlflow-live.lock").open("w", encoding="utf-8") as lock:
-        if _take_turn(lock):
-            follow(Follower(uri, arguments.results))
+    follow(Follower(uri, arguments.results))
 
 
-def _take_turn(lock: TextIO) -> bool:
-    """Wait until no other process follows the same results; say whether there is still somebody to do it for."""
+def follow(follower: "Follower") -> None:
+    """Look into the files every few seconds, until all is over."""
+    pause, over = 0.0, False
     while True:
+        over = over or _over(pause)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except OSError:
-            if _over(_SECONDS):
-                return False
+            under_way = follower.look(over)
+            pause = _SECONDS
+        except Exception as error:  # whatever it is, the trainings go on and their files stay
+            log.warning("not everything was sent: %s", scrub(f"{type(error).__name__}: {error}", follower.uri))
+            under_way, pause = False, min(2 * pause + _SECONDS, _LONGEST_PAUSE)
+        if over and not under_way:
+            return
+        if over:
+            time.sleep(pause)
 
 
 def _over(seconds: float) -> bool:
@@ -74,101 +70,53 @@ def _over(seconds: float) -> bool:
     return bool(ready) and not os.read(sys.stdin.fileno(), 1024)
 
 
-def follow(follower: "Follower") -> None:
-    """Look into the files every few seconds, until all is over."""
-    pause, over = _SECONDS, False
-    while True:
-        try:
-            under_way = follower.look(over)
-            pause = _SECONDS
-        except Exception as error:  # whatever it is, the trainings go on and their files stay
-            log.warning("nothing was sent: %s", scrub(f"{type(error).__name__}: {error}", follower.uri))
-            under_way = False
-            pause = min(2 * pause, _LONGEST_PAUSE)
-        if over and not under_way:
-            return
-        over = over or _over(pause)
-        if over and under_way:
-            select.select([], [], [], pause)
-
-
 @dataclass
 class Follower:
     """Brings MLflow up to what the trainings' files say."""
 
     uri: str
     results: Path
+    _began: int = field(default_factory=time.time_ns)
     _seen: dict[Path, tuple] = field(default_factory=dict)
-    _sent: dict[Path, tuple["MlflowRun", int, str]] = field(default_factory=dict)
-    """The run, the number of its epochs and its status in MLflow."""
-    _trackers: dict[str, "Tracker"] = field(default_factory=dict)
-    _finished: list[tuple["Tracker", "Run"]] = field(default_factory=list)
-    _left: dict[str, set[str]] = field(default_factory=dict)
-    """By experiment: the trainings that MLflow took for running when this process came."""
+    _epochs: dict[Path, int] = field(default_factory=dict)
+    """How many of a training were sent."""
 
     def look(self, over: bool) -> bool:
-        """Send what is new, and say whether a training is under way.
-
-        Args:
-            over: whether the workflow has ended.
-        """
-        under_way = False
-        if over:
-            self._complete()
+        """Send what is new, and say whether a training is under way; `over`: the workflow has ended."""
+        under_way, faults = False, []
         for path in sorted(self.results.glob("*/*/checkpoints/*.jsonl")):
-            now = (*stamp(path), over)
-            if self._seen.get(path) != now and (told := read(path, over)) is not None:
-                self._send(path, told)
-                self._seen[path] = now
-            under_way |= now[2]
+            try:
+                now = (*stamp(path), over)
+                under_way |= now[2]
+                if self._seen.get(path) != now and (told := read(path, over)) is not None:
+                    self._send(path, told, before=now[0] < self._began)
+                    self._seen[path] = now
+            except Exception as error:  # one damaged file hides none of the others
+                faults.append(error)
+        if faults:
+            raise faults[0]
         return under_way
 
-    def _send(self, path: Path, told: Told) -> None:
+    def _send(self, path: Path, told: Told, before: bool) -> None:
+        # Here, because the Snakefile imports this module, and they take seconds.
         from equiset.results.runs import Run
-        from equiset.tracking import sending
+        from equiset.results.summary import Findings
+        from equiset.tracking import open_experiment, sending
 
-        spec = told.about["spec"]
         with sending(self.uri):
-            tracker = self._tracker(spec["experiment"])
-            # What ended before is not this process's business, unless nobody said so.
-            if path not in self._seen and told.end and told.about["training"] not in self._left[spec["experiment"]]:
-                return
+            tracker = open_experiment(self.uri, told.about["spec"]["experiment"])
+            if before and told.end and path not in self._epochs:
+                # What ended before this process came is not its business, unless nobody said so.
+                run = tracker.find_training(told.about)
+                if run is None or run.info.status != "RUNNING":
+                    return
             folder = Path(told.about["folder"])
-            if path not in self._sent:
-                run = tracker.begin(folder, told.about)
-                self._sent[path] = run, 0, run.info.status
-            run, known, before = self._sent[path]
-            tracker.send_epochs(run, told.metrics, told.seconds, known)
-            status = _STATUS[told.end]
-            if told.end == "finished" and _is_result(folder, told):
-                tracker.send_run(Run(folder))
-                self._finished.append((tracker, Run(folder)))
-            elif status != before:
-                tracker.set_status(run, status, told.why)
-            self._sent[path] = run, len(told.metrics), status
-
-    def _complete(self) -> None:
-        """Send what was made of the networks meanwhile; a workflow that failed elsewhere does not come to that."""
-        from equiset.tracking import sending
-
-        with sending(self.uri):
-            for tracker, run in self._finished:
-                tracker.send_run(run)
-        self._finished = []
-
-    def _tracker(self, experiment: str) -> "Tracker":
-        from equiset.stages.track import open_described
-
-        if experiment not in self._trackers:
-            self._trackers[experiment] = tracker = open_described(self.uri, experiment)
-            self._left[experiment] = tracker.running()
-        return self._trackers[experiment]
-
-
-def _is_result(folder: Path, told: Told) -> bool:
-    """Say whether a folder holds the result of a training, and not of another one."""
-    path = folder / "run.json"
-    return path.is_file() and read_json(path).get("training") == told.about["training"]
+            run = tracker.begin(folder, told.about)
+            tracker.send_epochs(run, told.metrics, told.seconds, self._epochs.get(path, 0))
+            self._epochs[path] = len(told.metrics)
+            done = told.end == "finished" and (folder / "run.json").is_file()
+            if not (done and tracker.send_run(Run(folder), Findings()) == run.info.run_id):
+                tracker.set_status(run, _STATUS[told.end], told.why)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from equiset.experiments import experiment_module
 from equiset.files import atomic_path, seal_folder
-from equiset.given import SetsSpec, json_object, settings_of, store_for
+from equiset.given import SetsSpec, data_for, json_object, settings_of
 from equiset.process import run_stage
 
 
@@ -17,7 +17,7 @@ def main(argv: list[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     spec = arguments.spec
     settings = settings_of(spec, SetsSpec)
-    store_for(spec["experiment"], arguments.store)
+    data_for(spec["experiment"], arguments.store)
     with atomic_path(arguments.output) as folder:
         experiment_module(spec["experiment"], "sets").make_sets(settings, spec["seed"], arguments.store, folder)
         seal_folder(folder, "sets.json")

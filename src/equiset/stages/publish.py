@@ -5,10 +5,9 @@ import json
 import shutil
 from pathlib import Path
 
-from equiset.errors import EquisetError
+from equiset.errors import EquisetError, MissingFileError
 from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.given import json_object
-from equiset.parquet import MissingFileError
 from equiset.process import run_stage
 from equiset.results.figures import NothingToShowError
 from equiset.results.runs import Run, by_variant, runs_of, what_was_measured

@@ -4,17 +4,18 @@ import argparse
 from pathlib import Path
 
 import pandas as pd
+from PIL import Image
 
 from equiset.errors import EquisetError
 from equiset.files import atomic_path
 from equiset.process import run_stage
-from equiset.results.claims_table import judged as verdicts
-from equiset.results.judging import in_words
+from equiset.results.claims_table import headline
 from equiset.stages import judge_published
 
 BEGIN = "<!-- published results: written by `make reference`, do not edit -->"
 END = "<!-- end of published results -->"
 OPEN = "not tested"
+SHORT = {"generated sets": "generated", "reproduced": "✓ reproduced", "not reproduced": "✗ not reproduced"}
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -39,29 +40,66 @@ def with_results(page: str, reference: Path) -> str:
 
 
 def published(reference: Path) -> str:
-    """Return the claims in short form, and the table and figure of the MNIST sums."""
+    """Return what was found: in two sentences, as a picture, the judged claims, the main table and figure."""
     claims = pd.read_csv(reference / "claims" / "claims.csv", keep_default_na=False)
-    judged = claims[claims["verdict"] != OPEN]
-    seeds = judged["seeds"].map(lambda count: {0: "", 1: ", 1 seed"}.get(count, f", {count} seeds"))
-    columns = {"Claim": "claim", "What the paper says": "statement", "Paper": "paper", "Ours": "ours"}
-    short = pd.DataFrame({name: judged[column] for name, column in columns.items()} | {"On": judged["data"] + seeds})
-    short["Verdict"] = judged["verdict"] + judged["reason"].map(lambda reason: f" ({reason})" if reason else "")
-    short["Changed after a look at results"] = judged["changed"].where(judged["changed"] != "", "—")
-    open_claims = claims[claims["verdict"] == OPEN].groupby("reason", sort=False)["claim"]
-    reasons = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in open_claims)
-    figure = reference / "mnist_sums" / "figures" / "figure1.png"
-    return "\n\n".join(
-        [
-            f"Of the paper's {len(claims)} claims, by the [published runs](results/reference/) on a CPU, "
-            f"{in_words(verdicts(claims))}.",
-            short.to_markdown(index=False, disable_numparse=True),
-            f"Not tested: {reasons or 'none'}. [All claims]({reference / 'claims' / 'claims.md'}).",
-            f"![Accuracy by epoch of the four models on sums of MNIST digits]({figure})",
-            "<details><summary>The published MNIST runs in numbers</summary>",
-            (reference / "mnist_sums" / "tables" / "accuracy.md").read_text(encoding="utf-8").strip(),
-            "</details>",
-        ]
+    left = claims.loc[claims["verdict"] == OPEN, "claim"]
+    verdicts = _markdown(_verdicts(claims[claims["verdict"] != OPEN]))
+    changed = "†: judged by a rule that was changed after a look at results. " * ("†" in verdicts)
+    parts = [
+        headline(claims),
+        _image(reference / "claims" / "claims.png", "The paper's numbers beside ours"),
+        verdicts,
+        f"{changed}Not tested: {', '.join(left) or 'none'}. [All claims]({reference}/claims/claims.md).",
+    ]
+    if (table1 := reference / "point_clouds" / "tables" / "table1.csv").exists():
+        parts += ["**Table 1, accuracy on ModelNet40 (%)**", _markdown(_table1(pd.read_csv(table1)))]
+    if (figure1 := reference / "mnist_sums" / "figures" / "figure1.png").exists():
+        parts += ["**Figure 1, sums of MNIST digits**", _image(figure1, "Accuracy by epoch of the four models")]
+    return "\n\n".join(parts)
+
+
+def _verdicts(judged: pd.DataFrame) -> pd.DataFrame:
+    """Return the judged claims in few words, each with its first number; a dagger where a rule was changed later."""
+    seeds = judged["seeds"].map(lambda count: f", {count} seed{'s' * (count > 1)}" if count else "")
+    epochs = judged["epochs"].map(lambda count: f", {count} epochs" if count else "")
+    return pd.DataFrame(
+        {
+            "Claim": judged["claim"] + " " + judged["statement"].str.removesuffix("."),
+            "Paper": judged["paper"],
+            "Ours": judged["ours"].map(lambda text: text.partition("; ")[0]),
+            "On": judged["data"].replace(SHORT) + epochs + seeds,
+            "Verdict": judged["verdict"].replace(SHORT) + judged["changed"].map(lambda text: "†" * bool(text)),
+        }
     )
+
+
+def _table1(table: pd.DataFrame) -> pd.DataFrame:
+    def ours(row: pd.Series) -> str:
+        return f"{100 * row['test_accuracy']:.1f} ± {100 * row['test_accuracy_spread']:.1f}"
+
+    return pd.DataFrame(
+        {
+            "Network": table["variant"],
+            "Points": table["particles"],
+            "Paper": table["paper"],
+            "Ours": table.apply(ours, axis=1),
+            "Epochs": table["epochs"],
+            "Seeds": table["seeds"],
+        }
+    )
+
+
+def _markdown(table: pd.DataFrame) -> str:
+    """Return a table without padding, which would make its lines wider than they are long to read."""
+    rows = [table.columns, ["---"] * len(table.columns), *table.itertuples(index=False)]
+    return "\n".join("|" + "|".join(str(cell).replace("|", r"\|") for cell in row) + "|" for row in rows)
+
+
+def _image(path: Path, title: str) -> str:
+    """Return a picture at a width that leaves it readable beside text, with what is to be seen on it."""
+    with Image.open(path) as picture:
+        seen = picture.info.get("Description", title).replace('"', "")
+    return f'<img src="{path.as_posix()}" width="620" alt="{seen}">'
 
 
 if __name__ == "__main__":

@@ -18,16 +18,16 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--page", required=True, type=Path, help="HTML file")
     parser.add_argument("--runs", required=True, nargs="+", type=Path, help="folders of the runs of all experiments")
     parser.add_argument(
-        "--figures", default="{}", type=json.loads, help="JSON: the figures of each experiment; else all"
+        "--shown", default="{}", type=json.loads, help="JSON: the tables and figures of each experiment; else all"
     )
     arguments = parser.parse_args(argv)
-    chapters = [chapter_of(name, arguments.figures.get(name)) for name in EXPERIMENTS]
+    chapters = [chapter_of(name, arguments.shown.get(name)) for name in EXPERIMENTS]
     content = collect(arguments.results, chapters, [Run(folder) for folder in arguments.runs])
     with atomic_path(arguments.page) as partial:
         partial.write_text(write_page(arguments.template, content), encoding="utf-8")
 
 
-def chapter_of(experiment: str, figures: list[str] | None = None) -> Chapter:
+def chapter_of(experiment: str, shown: list[str] | None = None) -> Chapter:
     settings = experiment_module(experiment, "settings").ExperimentSettings
     about = experiment_module(experiment, "about")
     return Chapter(
@@ -38,8 +38,10 @@ def chapter_of(experiment: str, figures: list[str] | None = None) -> Chapter:
         about.QUESTION,
         about.READING,
         about.CAPTIONS,
-        settings.tables,
-        settings.figures if figures is None else tuple(figures),
+        *(
+            tuple(name for name in names if shown is None or name in shown)
+            for names in (settings.tables, settings.figures)
+        ),
     )
 
 

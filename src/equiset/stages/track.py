@@ -10,21 +10,16 @@ import logging
 from pathlib import Path
 
 from equiset.errors import EquisetError
-from equiset.experiments import EXPERIMENTS, experiment_module
+from equiset.experiments import EXPERIMENTS
 from equiset.files import write_json
 from equiset.masking import VARIABLE, keep_secrets_of, scrub, with_secrets, without_secrets
 from equiset.process import run_stage
-from equiset.results.notes import experiment_note
 from equiset.results.runs import Run
 from equiset.results.summary import Findings
 from equiset.roles import Role
-from equiset.tracking import Tracker, open_experiment, remedy, sending
-from equiset.views import CURVES, RESULTS, address, views
+from equiset.tracking import SHOWN, open_experiment, remedy, sending, was_too_slow
 
 log = logging.getLogger(__name__)
-
-SHOWN = "tables and figures"
-"""The experiment of MLflow that has them, so that they are in no legend among the runs."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -46,21 +41,19 @@ def main(argv: list[str] | None = None) -> None:
     keep_secrets_of(uri)
     sent: dict[str, str] = {}
     fault = None
-    roles = {name: Role.model_validate(role) for name, role in arguments.roles.items()}
-    findings = Findings.read(arguments.measures, arguments.claims, roles) if arguments.measures else Findings()
     try:
-        with sending(uri):
-            tracker = open_described(uri, arguments.experiment, arguments.shown)
-            for folder in arguments.runs:
-                sent[str(folder)] = tracker.send_run(Run(folder), findings)
-            if arguments.shown:
-                shown = open_experiment(uri, SHOWN)
-                shown.describe("The tables and figures of each experiment, as artifacts of one run for each.")
-                shown.send_files(arguments.experiment, arguments.shown, arguments.scale)
+        try:
+            _send(arguments, uri, sent)
+        except Exception as error:
+            if not was_too_slow(error):
+                raise
+            _send(arguments, uri, sent)
     except EquisetError:  # a run's own file
         raise
     except Exception as error:  # whatever MLflow, its database or its server raise: a view must never stop results
-        fault = scrub(f"cannot reach {uri}: {first_line(error)}", uri)
+        # Without the query and the advice that databases add.
+        said = next(iter(str(error).splitlines()), "") or type(error).__name__
+        fault = scrub(f"cannot reach {uri}: {said}", uri)
         log.warning("%s. The results are complete. %s", fault, remedy(uri))
     if arguments.output:
         shown = without_secrets(uri)
@@ -69,21 +62,16 @@ def main(argv: list[str] | None = None) -> None:
         log.info("%d runs in %s, %d pending", len(sent), shown, len(pending))
 
 
-def first_line(error: Exception) -> str:
-    """Return what an error says, without the query and the advice that databases add to it."""
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
-
-
-def open_described(uri: str, experiment: str, shown: list[Path] | None = None) -> Tracker:
-    """Return a tracker of an experiment whose page says what it is, with its first table where there is one."""
-    tracker = open_experiment(uri, experiment)
-    about, measures = (experiment_module(experiment, part) for part in ("about", "measures"))
-    table = next((path.read_text(encoding="utf-8") for path in shown or [] if path.suffix == ".md"), "")
-    links = [address(tracker.experiment.experiment_id, view) for view in (RESULTS, CURVES)]
-    note = experiment_note(about.QUESTION, about.PAPER, *links, table)
-    if shown or not tracker.experiment.tags:  # else it was described, perhaps with a table
-        tracker.describe(note, views(*next(iter(measures.MEASURES.items()))))
-    return tracker
+def _send(arguments: argparse.Namespace, uri: str, sent: dict[str, str]) -> None:
+    """Send what there is; `sent` gets MLflow's names of the runs."""
+    roles = {name: Role.model_validate(role) for name, role in arguments.roles.items()}
+    findings = Findings.read(arguments.measures, arguments.claims, roles) if arguments.measures else Findings()
+    with sending(uri):
+        tracker = open_experiment(uri, arguments.experiment, arguments.shown)
+        for folder in arguments.runs:
+            sent[str(folder)] = tracker.send_run(Run(folder), findings)
+        if arguments.shown:
+            open_experiment(uri, SHOWN).send_files(arguments.experiment, arguments.shown, arguments.scale)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import sys
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import torch
@@ -16,21 +15,19 @@ from equiset.devices import choose_device, describe
 from equiset.experiments import experiment_module
 from equiset.experiments.base import Variant
 from equiset.files import digest_json, write_json
-from equiset.given import RunSpec, json_object, number, sets_for, settings_of, store_for
+from equiset.given import RunSpec, data_for, json_object, number, settings_of
 from equiset.parquet import write_parquet
 from equiset.placement import take_cards
 from equiset.process import keep_freed_memory, run_stage
 from equiset.progress import silent, telling
-from equiset.training import Progress, checkpoint_key, save_weights, train
+from equiset.training import checkpoint_key, save_weights, train
 
 log = logging.getLogger(__name__)
 
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--spec", required=True, type=json_object, help="JSON: experiment, variant, seed, settings, scale, device"
-    )
+    parser.add_argument("--spec", required=True, type=json_object, help="JSON: what decides a run; see `RunSpec`")
     parser.add_argument("--store", required=True, type=Path, help="folder that the stage `prepare` wrote")
     parser.add_argument("--sets", required=True, type=Path, help="folder that the stage `make_sets` wrote")
     parser.add_argument(
@@ -38,9 +35,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument("--output", required=True, type=Path, help="folder for metrics, weights and run.json")
     parser.add_argument("--threads", type=number, default=1, help="CPU threads; results depend on it in the last bits")
-    parser.add_argument(
-        "--processes", type=number, default=1, help="processes that train together and divide the threads, by torchrun"
-    )
+    parser.add_argument("--processes", type=number, default=1, help="processes that train together and share threads")
     arguments = parser.parse_args(argv)
     settings = settings_of(arguments.spec, RunSpec)
     if not launch.started():
@@ -57,8 +52,8 @@ def _train(arguments: argparse.Namespace, settings: Variant, device: torch.devic
     spec = arguments.spec
     kept = keep_freed_memory()
     torch.set_num_threads(max(1, arguments.threads // parallel.processes()))
-    store_for(spec["experiment"], arguments.store)
-    sets = sets_for(spec["experiment"], arguments.sets)
+    data_for(spec["experiment"], arguments.store)
+    sets = data_for(spec["experiment"], arguments.sets, "sets.json")
     task = experiment_module(spec["experiment"], "task").Task(settings, arguments.store, arguments.sets, device)
     key = checkpoint_key({**spec, "device": device.type}, sets, type(task).__module__)
     log.info(
@@ -84,23 +79,18 @@ def _train(arguments: argparse.Namespace, settings: Variant, device: torch.devic
     with telling(told, about | {"folder": str(arguments.output)}) if first else nullcontext(silent) as tell:
         checkpoint = arguments.checkpoints / f"{key}.pt"
         model, progress = train(task, settings.training, spec["seed"], device, checkpoint, tell)
-        if first:
-            _write(arguments.output, about, model, progress, device)
-
-
-def _write(
-    output: Path, about: dict[str, Any], model: torch.nn.Module, progress: Progress, device: torch.device
-) -> None:
-    save_weights(model, output / "weights.safetensors")
-    write_parquet(output / "metrics.parquet", pd.DataFrame(progress.metrics))
-    measured = {
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
-        "epoch_seconds": progress.epoch_seconds,
-        "peak_memory_mb": provenance.peak_memory_mb(),
-        **describe(device),
-    }
-    write_json(output / "run.json", about | measured)
+        if not first:
+            return
+        save_weights(model, arguments.output / "weights.safetensors")
+        write_parquet(arguments.output / "metrics.parquet", pd.DataFrame(progress.metrics))
+        measured = {
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+            "epoch_seconds": progress.epoch_seconds,
+            "peak_memory_mb": provenance.peak_memory_mb(),
+            **describe(device),
+        }
+        write_json(arguments.output / "run.json", about | measured)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,13 @@ READING = (
     "Compare validation with training: where training is far ahead, a network has memorised its training sets. "
     "Compare both with the guess, which looks at no image.",
     "No image is both in a training and in a validation set, unless the table says so of a variant. As in the paper, "
-    "the best epoch is chosen on the sets that it is reported on, so it flatters; the last epoch does not.",
+    "the best epoch is chosen on the sets that it is reported on, so it is optimistic; the last epoch is not.",
 )
 CAPTIONS = {
     "accuracy": "Accuracy of every model, beside what the paper's text says.",
-    "figure1": "The paper's figure 1: validation accuracy by epoch for sets of three and of six digits, with training "
-    "accuracy, as it runs and with dropout, in lighter lines.",
+    "figure1": "The paper's figure 1: validation accuracy by epoch for sets of three and of six digits. Lighter lines: "
+    "running training accuracy, with dropout. Open marks: accuracy on the training sets after the last epoch, without "
+    "dropout, as in the table.",
     "dropout": "Model I on six digits under growing dropout: its curves, and how far its answers stray from the mean "
     "label. The narrower the outline, the more the network answers with values near the mean.",
 }

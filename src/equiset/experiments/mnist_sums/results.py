@@ -1,13 +1,13 @@
 """The table and the figures of the MNIST sums."""
 
-from itertools import product
+from itertools import cycle, product
 
 import numpy as np
 from matplotlib.lines import Line2D
 
 from equiset.results.figures import CURVE_KEY, Canvas, Figure, NothingToShowError, draw_curve, name_data, seed_bands
 from equiset.results.material import Material
-from equiset.results.palette import BLACK, shade
+from equiset.results.palette import BLACK, MARKERS, shade
 from equiset.results.palette import MODELS as COLOURS
 from equiset.results.runs import Run, what_was_measured
 from equiset.results.tables import Cell, Table, about
@@ -34,12 +34,12 @@ def accuracy(material: Material) -> Table:
                 ("members", "N", _members(group)),
                 ("set_pool", "", settings["set_pool"] if model in ("III", "IV") else ""),
                 ("dropout", "", settings["dropout"]),
-                ("validation_accuracy", "Validation, last (%)", last),
+                ("validation_accuracy", "Validation, last (%)|Last (%)", last),
                 ("", "95 % interval", last.interval),
-                ("best_validation_accuracy", "Validation, best (%)", best, best.shown),
+                ("best_validation_accuracy", "Validation, best (%)|Best", best, best.shown),
                 ("best_epoch", "", best_epoch.value),
-                ("train_accuracy", "Training (%)", train, train.shown),
-                ("guess_accuracy", "Guess (%)", guess.value, guess.shown),
+                ("train_accuracy", "Training, after (%)|Train.", train, train.shown),
+                ("guess_accuracy", "Guess (%)|Guess", guess.value, guess.shown),
                 ("paper", "Paper", material.paper(variant)),
                 *about(group),
             ]
@@ -48,9 +48,9 @@ def accuracy(material: Material) -> Table:
         rows,
         "Accuracy of predicting the sum of N MNIST digits.",
         f"Validation: sets of images that no training set contains{_exception(material.runs)}; last and best epoch, "
-        "both on the same validation sets, as in the paper. Training: the training sets after the last epoch, without "
-        "dropout. Guess: always the most frequent training sum. ±: standard deviation over seeds and sets, with fewer "
-        "than three seeds over the last validations and sets; the interval likewise.",
+        "both on the same validation sets, as in the paper. Training, after: the training sets after the last epoch, "
+        "without dropout. Guess: always the most frequent training sum. ±: standard deviation over seeds and sets, or "
+        "with fewer than three seeds over the last validations and sets; the interval likewise.",
         f"Measured on {what_was_measured(material.runs)}",
     )
 
@@ -61,7 +61,10 @@ def _exception(runs: dict[str, list[Run]]) -> str:
 
 
 def figure1(material: Material) -> Figure:
-    """Validation accuracy by epoch of the four models, one column for each N; training accuracy in lighter lines.
+    """Validation accuracy by epoch of the four models, one column for each N.
+
+    Training accuracy has two names: `running`, in lighter lines, with dropout and while weights change; and `after` the
+    last epoch, at the end, as the table has it.
 
     The first row has the paper's models. Every change that at least two of them were run with gets a row of its own.
     """
@@ -76,20 +79,30 @@ def figure1(material: Material) -> Figure:
     for (row, (title, some)), (column, members) in product(enumerate(rows.items()), enumerate(sizes)):
         axis = axes[row, column]
         drawn = {name: group for name, group in some.items() if _members(group) == members}
-        for group in drawn.values():
-            draw_curve(axis, group, "train_accuracy", light=True, color=COLOURS[_model(group)])
-            draw_curve(axis, group, "validation_accuracy", color=COLOURS[_model(group)])
+        for name, group in drawn.items():
+            look, last = _look(_model(group)), max(run.metrics["epoch"].max() for run in group)
+            draw_curve(axis, group, "train_accuracy", light=True, color=look["color"])
+            draw_curve(axis, group, "validation_accuracy", **look)
+            after = material.measures(name, "train_accuracy").value
+            axis.plot(last, 100 * after, **look, markerfacecolor="none", markersize=5, clip_on=False)
         for name in list(drawn)[:1]:
             guess = material.measures(name, "guess_accuracy").value
             axis.axhline(100 * guess, color=BLACK, linewidth=0.8, linestyle=":")
         axis.set(title=f"N = {members}" + f", {title}" * bool(title), ylim=(0, 100))
     for axis in axes[:, 0]:
         axis.set_ylabel("accuracy (%)")
-    handles = [Line2D([], [], color=COLOURS[model], label=f"{model} {MODELS[model]}") for model in MODELS]
+    handles = [Line2D([], [], **_look(model), markersize=4, label=f"{model} {MODELS[model]}") for model in MODELS]
+    after_key = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "label": "training, after the\nlast epoch"}
     guess_key = Line2D([], [], color=BLACK, linewidth=0.8, linestyle=":", label="constant guess")
-    canvas.legend(handles=[*handles, *CURVE_KEY, guess_key], loc="outside right center", fontsize=7)
+    keys = [*handles, *CURVE_KEY, Line2D([], [], color="0.3", **after_key), guess_key]
+    canvas.legend(handles=keys, loc="outside right center", fontsize=7)
     name_data(canvas, runs, seed_bands(runs))
-    return Figure(canvas)
+    ends = (f"{name} {material.measures(name, 'validation_accuracy').shown} %" for name in runs)
+    return Figure(canvas, f"Accuracy by epoch. Validation after the last one: {', '.join(ends)}.")
+
+
+def _look(model: str) -> dict[str, str]:
+    return {"color": COLOURS[model], "marker": MARKERS[model]}
 
 
 def _model(group: list[Run]) -> str:
@@ -106,22 +119,23 @@ def dropout(material: Material) -> Figure:
     left, right = canvas.subplots(1, 2)
     by_rate = sorted(sweep, key=lambda name: sweep[name][0].settings["dropout"])
     # One model, so one colour: the more dropout, the darker.
-    for name, share in zip(by_rate, np.linspace(0, 0.75, len(sweep)), strict=True):
+    lines = cycle(("-", "--", "-.", ":"))
+    for name, share, line in zip(by_rate, np.linspace(0, 0.75, len(sweep)), lines, strict=False):
         colour, first = shade(COLOURS["I"], share), sweep[name][0]
-        draw_curve(left, sweep[name], "train_accuracy", light=True, color=colour)
-        draw_curve(left, sweep[name], "validation_accuracy", color=colour)
+        draw_curve(left, sweep[name], "train_accuracy", light=True, color=colour, linestyle=line)
+        draw_curve(left, sweep[name], "validation_accuracy", color=colour, linestyle=line)
         predictions = first.predictions.query("split == 'validation'")
         mean = predictions["label"].mean()
         label = f"dropout {first.settings['dropout']:g}: sd {material.measures(name, 'predictions_sd').shown}"
         look = {"bins": np.arange(-27.5, 28.5, 1), "density": True}
-        right.hist(predictions["predicted"] - mean, histtype="step", color=colour, label=label, **look)
+        right.hist(predictions["predicted"] - mean, histtype="step", color=colour, linestyle=line, label=label, **look)
         if name == by_rate[-1]:
             label = f"labels: sd {material.measures(name, 'labels_sd').shown}"
             right.hist(predictions["label"] - mean, color="0.85", label=label, zorder=0, **look)
     right.legend(fontsize=6.5, loc="upper right")
-    left.set(
-        title=f"Model I, N = {members}", ylabel="accuracy (%); lighter: training,\nrunning, with dropout", ylim=(0, 100)
-    )
+    label = "accuracy (%); lighter: training,\nrunning, with dropout"
+    left.set(title=f"Model I, N = {members}", ylabel=label, ylim=(0, 100))
     right.set(title="Predictions on validation sets", xlabel="predicted sum − mean label", ylabel="density")
     name_data(canvas, sweep, seed_bands(sweep))
-    return Figure(canvas)
+    spreads = (f"{name} {material.measures(name, 'predictions_sd').shown}" for name in by_rate)
+    return Figure(canvas, f"Model I under growing dropout. Standard deviation of predictions: {', '.join(spreads)}.")

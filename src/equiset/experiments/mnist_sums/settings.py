@@ -71,9 +71,9 @@ class ExperimentSettings(Experiment):
     variants: dict[Name, MnistVariant]
 
     @property
-    def drawn(self) -> tuple[str, ...]:
+    def shown(self) -> tuple[str, ...]:
         """Without the figure of growing dropout where it does not grow."""
         members = {name: self.sets[self.variants[name].sets].members for name in self.running}
         largest = [self.variants[name] for name in self.running if members[name] == max(members.values())]
         rates = {variant.dropout for variant in largest if variant.model == "I"}
-        return self.figures if len(rates) > 1 else tuple(name for name in self.figures if name != "dropout")
+        return tuple(name for name in super().shown if name != "dropout" or len(rates) > 1)

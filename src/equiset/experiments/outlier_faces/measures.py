@@ -32,7 +32,7 @@ class Answers:
         """Whether each set is answered right: the most probable is an outlier; with sigmoids, all are judged right."""
         if self.sigmoid:
             return ((self.probability > 0.5) == self.outlier).all(axis=1)
-        # A tie that the truth would win is no merit: the first of the largest counts.
+        # A tie earns no credit: the first of the largest counts.
         return np.take_along_axis(self.outlier, self.probability.argmax(axis=1)[:, None], axis=1)[:, 0]
 
     def sample(self, values: np.ndarray, chosen: np.ndarray | slice = slice(None)) -> Sample:

@@ -8,11 +8,11 @@ from matplotlib.patches import Rectangle
 from equiset.experiments.outlier_faces.measures import BINS, Answers
 from equiset.results.figures import CURVE_KEY, Canvas, Figure, draw_curve, name_data, seed_bands
 from equiset.results.material import Material
-from equiset.results.palette import BLACK, MODELS
+from equiset.results.palette import BLACK, BLUE, MARKERS, MODELS
 from equiset.results.runs import Run, what_was_measured
 from equiset.results.tables import Cell, Table, about
 
-RED = "#E00000"  # the frame and the bar of figures 4 and 6, as in the paper
+RED, CHOICE = "#E00000", BLUE  # the frame of figures 4 and 6, as in the paper; what the network says
 
 
 def _label(material: Material, name: str) -> str:
@@ -33,11 +33,11 @@ def accuracy(material: Material) -> Table:
                 ("test_sets", "", test.answers),
                 ("test_accuracy", "Test (%)", test),
                 ("test_accuracy_sd_over_seeds", "95 % interval", test.seed_sd, test.interval),
-                ("train_accuracy", "Training (%)", train, train.shown),
-                ("guess_accuracy", "Guess (%)", test.chance, test.write(test.chance)),
+                ("train_accuracy", "Training (%)|Train.", train, train.shown),
+                ("guess_accuracy", "Guess (%)|Guess", test.chance, test.write(test.chance)),
                 ("above_guess", "", test.low > test.chance),
                 ("paper", "Paper", material.paper(variant)),
-                ("calibration_error", "Calibration error", calibration.value, calibration.shown),
+                ("calibration_error", "Calibration error|Calib.", calibration.value, calibration.shown),
                 *about(group),
             ]
         )
@@ -91,9 +91,9 @@ def several(material: Material) -> Table:
     """The sigmoid model by the number of outliers that a set has."""
     runs = {name: group for name, group in material.runs.items() if group[0].settings["output"] == "sigmoid"}
     names = {
-        "outliers_found": "Outliers found (%)",
-        "named_per_set": "Named per set",
-        "outliers_among_most_probable": "Outliers among the most probable (%)",
+        "outliers_found": "Outliers found (%)|Found (%)",
+        "named_per_set": "Named per set|Named",
+        "outliers_among_most_probable": "Outliers among the most probable (%)|Among top (%)",
     }
     rows: list[list[Cell]] = []
     for variant in runs:
@@ -104,7 +104,7 @@ def several(material: Material) -> Table:
                 [
                     ("outliers", "Outliers", int(right.at)),
                     ("sets", "Test sets", right.answers),
-                    ("all_right", "All members right (%)", right, right.shown),
+                    ("all_right", "All members right (%)|All right (%)", right, right.shown),
                     ("", "95 % interval", right.interval),
                     *((name, names[name], one, one.shown) for name, one in found.items() if one),
                 ]
@@ -143,11 +143,11 @@ def _rows(material: Material, start: int, count: int) -> Figure:
     shown = range(min(start, max(len(answers.right) - count, 0)), min(start + count, len(answers.right)))
     images = np.load(material.store / "images.npy", mmap_mode="r")
     members = sets.shape[1]
-    face, gap, bar = 1.0, 1 / 16, 0.14  # in units of one face
-    pitch = face + bar + 0.2
+    face, gap, bar = 1.0, 1 / 16, 0.3  # in units of one face
+    pitch = face + bar + 0.24
     width, height, text = members * (face + gap), len(shown) * pitch, 3.2
     scale = 7.0 / (width + text)  # inches for each unit
-    foot = 0.45
+    foot = 0.6
     canvas = Canvas(figsize=(7.0, height * scale + foot))
     axis = canvas.add_axes((0.005, foot / (height * scale + foot), 0.99, height * scale / (height * scale + foot)))
     axis.set(xlim=(-0.1, width + text), ylim=(height, -0.05), aspect="equal")
@@ -158,32 +158,43 @@ def _rows(material: Material, start: int, count: int) -> Figure:
         strip = np.pad(images[sets[number]], ((0, 0), (0, 0), (0, images.shape[2] // 16), (0, 0)), constant_values=255)
         extent = (0, members * (face + gap), top + face, top)
         axis.imshow(np.concatenate(list(strip), axis=1), extent=extent, interpolation="antialiased", aspect="equal")
+        choice = int(np.argmax(answers.probability[number]))
         for place in range(members):
-            left = place * (face + gap)
-            below = top + face + 0.06
+            left, below, probability = (
+                place * (face + gap),
+                top + face + 0.08,
+                float(answers.probability[number, place]),
+            )
             axis.add_patch(Rectangle((left, below), face, bar, facecolor="0.9", linewidth=0))
-            filled = face * float(answers.probability[number, place])
-            axis.add_patch(Rectangle((left, below), filled, bar, facecolor=RED, linewidth=0))
+            axis.add_patch(Rectangle((left, below), face * probability, bar, facecolor=CHOICE, linewidth=0))
+            if place == choice:
+                axis.plot(left + face / 2, below + bar + 0.08, "^", color=CHOICE, markersize=4, clip_on=False)
+                middle = (left + face / 2, below + bar / 2)
+                colour = "white" if probability > 0.7 else BLACK
+                axis.text(*middle, f"{100 * probability:.0f} %", ha="center", va="center", fontsize=5, color=colour)
             if answers.outlier[number, place]:
                 frame = {"fill": False, "edgecolor": RED, "linewidth": 1.8, "zorder": 3}
                 axis.add_patch(Rectangle((left, top), face, face, **frame))
         names = "\n".join(name.replace("_", " ") for name in answers.pairs[number])
+        names += "\n✓ found" if answers.right[number] else "\n✗ missed"
         axis.text(width + 0.12, top + face / 2, names, va="center", fontsize=6.5, linespacing=1.3)
     # imshow sets limits of its own
     axis.set(xlim=(-0.1, width + text), ylim=(height, -0.05))
     found = int(answers.right[list(shown)].sum())
     everywhere = material.measures(name, "test_accuracy").shown
     said = f"Found here: {found} of {len(shown)} outliers. In all test sets: {everywhere} %."
-    canvas.text(0.01, 0.26 / canvas.get_figheight(), said, fontsize=7)
+    key = "Red frame: the outlier. Blue bar: how probable the network finds it; triangle: the network's choice."
+    canvas.text(0.01, 0.26 / canvas.get_figheight(), f"{key}\n{said}", fontsize=7, linespacing=1.4)
     name_data(canvas, {name: [run]})
-    return Figure(canvas)
+    return Figure(canvas, f"{len(shown)} rows of {members} faces. {key} {said}")
 
 
 def _look(group: list[Run]) -> dict[str, str]:
     """Return how a network is drawn: changes of a model have its colour, and lines of their own."""
     settings = group[0].settings
     line = ":" if settings["output"] == "sigmoid" else "-" if settings["simultaneous_dropout"] else "--"
-    return {"color": MODELS[settings["model"]], "linestyle": line}
+    marker = "X" if settings["output"] == "sigmoid" else MARKERS[settings["model"]]
+    return {"color": MODELS[settings["model"]], "linestyle": line, "marker": marker}
 
 
 def curves(material: Material) -> Figure:
@@ -193,7 +204,7 @@ def curves(material: Material) -> Figure:
     axes = canvas.subplots(1, 2)
     for axis, metric, factor in ((axes[0], "accuracy", 100), (axes[1], "loss", 1)):
         for group in groups.values():
-            draw_curve(axis, group, f"train_{metric}", light=True, factor=factor, **_look(group))
+            draw_curve(axis, group, f"train_{metric}", light=True, factor=factor, **_look(group) | {"marker": ""})
             draw_curve(axis, group, f"validation_{metric}", factor=factor, **_look(group))
     for name in list(groups)[:1]:
         guess = material.measures(name, "test_accuracy").chance
@@ -201,11 +212,13 @@ def curves(material: Material) -> Figure:
         axes[1].axhline(-np.log(guess), color=BLACK, linewidth=0.8, linestyle=":")
     axes[0].set(ylabel="sets answered right (%)", ylim=(0, None))
     axes[1].set_ylabel("loss (nats)")
-    handles = [Line2D([], [], **_look(group), label=_label(material, name)) for name, group in groups.items()]
+    looks = {_label(material, name): _look(group) for name, group in groups.items()}
+    handles = [Line2D([], [], **look, markersize=4, label=label) for label, look in looks.items()]
     guess_key = Line2D([], [], color=BLACK, linewidth=0.8, linestyle=":", label="guess")
     canvas.legend(handles=[*handles, *CURVE_KEY, guess_key], loc="outside right center", fontsize=7)
     name_data(canvas, groups or material.runs, seed_bands(groups))
-    return Figure(canvas)
+    ends = (f"{_label(material, name)} {material.measures(name, 'test_accuracy').shown} %" for name in groups)
+    return Figure(canvas, f"Accuracy and loss by epoch. Test sets answered right in the end: {', '.join(ends)}.")
 
 
 def calibration(material: Material) -> Figure:
@@ -218,15 +231,15 @@ def calibration(material: Material) -> Figure:
         means = [number.value for number in material.measures.parts(name, "mean_probability", "bin")]
         values = np.array([number.value for number in shares])
         errors = [[n.value - n.low for n in shares], [n.high - n.value for n in shares]]
-        style = {"marker": "o", "markersize": 3, "elinewidth": 0.7, "linewidth": 1}
+        style = {"markersize": 3, "elinewidth": 0.7, "linewidth": 1}
         left.errorbar(means, values, np.nan_to_num(np.maximum(errors, 0)), **style, **look)
         label = f"{_label(material, name)}: calibration error {material.measures(name, 'calibration_error').shown}"
-        members = np.array([number.answers for number in shares])
         middles = [(BINS[int(number.at)] + BINS[int(number.at) + 1]) / 2 for number in shares]
-        right.hist(middles, BINS, weights=members / members.sum(), histtype="step", label=label, **look)
+        right.plot(middles, [number.answers for number in shares], label=label, markersize=3, **look)
     left.set(xlabel="probability of being an outlier", ylabel="share that is one", xlim=(0, 1), ylim=(0, 1))
-    right.set(xlabel="probability of being an outlier", ylabel="share of members", yscale="log", xlim=(0, 1))
+    right.set(xlabel="probability of being an outlier", ylabel="members in the bin", yscale="log", xlim=(0, 1))
+    right.set_ylim(bottom=0.8)
     handles, labels = right.get_legend_handles_labels()
     canvas.legend(handles, labels, loc="outside upper center", ncols=2, fontsize=7)
     name_data(canvas, material.runs)
-    return Figure(canvas)
+    return Figure(canvas, f"Share of outliers by predicted probability. {'; '.join(labels)}.")

@@ -84,8 +84,9 @@ def check_people(identity: np.ndarray, part: np.ndarray) -> None:
     if same.any():
         people = np.unique(identity[order][1:][same])
         raise EquisetError(
-            f"{len(people)} people are in two parts of the official partition, for instance person {people[0]}; a test "
-            "on known faces is none. Set `split: people` under experiments.outlier_faces.sets to deal them out anew"
+            f"{len(people)} people are in two parts of the official partition, for instance person {people[0]}, so "
+            "the test would show faces known from training. Set `split: people` under experiments.outlier_faces.sets "
+            "to deal them out anew"
         )
 
 

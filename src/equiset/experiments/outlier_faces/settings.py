@@ -78,6 +78,12 @@ class OutlierFaces(Experiment):
     sets: dict[Name, FaceSets]
     variants: dict[Name, FaceVariant]
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Without the table of several outliers where no network names them."""
+        several = any(self.variants[name].output == "sigmoid" for name in self.running)
+        return tuple(name for name in super().shown if name != "several" or several)
+
     @model_validator(mode="after")
     def _softmax_has_one_outlier(self) -> "OutlierFaces":
         for name, variant in self.variants.items():

@@ -13,9 +13,10 @@ READING = (
 CAPTIONS = {
     "table1": "The paper's table 1: accuracy on the test meshes, the paper's value beside ours.",
     "ablations": "Other layers, fewer channels and more dropout, against the same network as in table 1.",
-    "figure2": "The paper's figure 2: two clouds for each of eight classes, with their projections onto three planes.",
-    "figure3": "The paper's figure 3: clouds that single units of the first and of the second layer prefer, each from "
-    "two sides. Only units that became active are shown.",
-    "robustness": "What trained networks make of test clouds with other numbers of particles, turned about the "
+    "figure2": "The paper's figure 2: two clouds for each of eight classes, coloured by height, with their projections "
+    "onto three planes.",
+    "figure3": "The paper's figure 3: clouds that maximise the mean activation of single units of the first and of the "
+    "second layer, each from two sides, coloured by height. Only units that became active are shown.",
+    "robustness": "Accuracy of trained networks on test clouds with other numbers of particles, turned about the "
     "vertical axis, or scaled, with 95 % intervals.",
 }

@@ -1,6 +1,6 @@
 """Tables and figures of the point clouds."""
 
-from itertools import combinations, product
+from itertools import combinations, cycle, product
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,7 +10,7 @@ from equiset.files import read_json
 from equiset.parquet import read_parquet
 from equiset.results.figures import Canvas, Figure, NothingToShowError, name_data
 from equiset.results.material import Material
-from equiset.results.palette import MODELS, shade
+from equiset.results.palette import BLACK, GREEN, MARKERS, MODELS, ORANGE, SKY
 from equiset.results.runs import what_was_measured
 from equiset.results.tables import Cell, Table, about
 
@@ -28,7 +28,8 @@ QUOTED = (
     ("Set Transformer, ISAB + pooling", "5000 × 3", "point cloud", "90.40 ± 1.73", "Lee et al. 2019"),
     ("DGCNN", "1024 × 3", "graph of a point cloud", "92.9", "Wang et al. 2019"),
 )
-MAXIMISED = {"max": "largest activation of a particle", "mean": "mean activation (outermost 2 % not drawn)"}
+HEIGHT = "viridis"
+"""Colours of a cloud, by height."""
 # Classes that a reader recognises in a small picture, best first.
 SHOW = ("airplane", "chair", "guitar", "lamp", "toilet", "person", "car", "bottle")
 
@@ -39,12 +40,12 @@ def _cells(material: Material, name: str) -> list[Cell]:
     without_twins = material.measures.get(name, "test_accuracy_without_twins")
     train, sets = material.measures(name, "train_accuracy"), group[0].info["sets"]
     return [
-        ("test_accuracy", "Accuracy (%)", found),
+        ("test_accuracy", "Accuracy (%)|Acc. (%)", found),
         ("", "95 % interval", found.interval),
-        ("sd_over_draws", "Over draws (±)", found.draw_sd, found.write(found.draw_sd)),
-        ("sd_over_seeds", "Over seeds (±)", found.seed_sd, found.write(found.seed_sd)),
-        *([("test_accuracy_without_twins", "Without twins (%)", without_twins)] if without_twins else []),
-        ("running_train_accuracy", "Training (%)", train.value, train.shown),
+        ("sd_over_draws", "Over draws (±)|", found.draw_sd, found.write(found.draw_sd)),
+        ("sd_over_seeds", "Over seeds (±)|", found.seed_sd, found.write(found.seed_sd)),
+        *([("test_accuracy_without_twins", "Without twins (%)|", without_twins)] if without_twins else []),
+        ("running_train_accuracy", "Training (%)|Train.", train.value, train.shown),
         ("form", "", group[0].settings["form"]),
         ("test_meshes", "", sets["meshes"]["test"]),
         ("test_twins", "", sets["twins"]["test_meshes"]),
@@ -77,8 +78,8 @@ def table1(material: Material) -> Table:
         rows.append(
             [
                 ("variant", "Model", name, material.role(name).title or name),
-                ("particles", "Instance size", particles, size),
-                ("width", "Representation", settings["width"], "directed graph" if graph else "point cloud"),
+                ("particles", "Instance size|Size", particles, size),
+                ("width", "Representation|", settings["width"], "directed graph" if graph else "point cloud"),
                 ("paper", "Paper", material.paper(name)),
                 *_cells(material, name),
             ]
@@ -101,12 +102,13 @@ def ablations(material: Material) -> Table:
         particles, width = material.runs[name][0].info["sets"]["particles"], material.runs[name][0].settings["width"]
         title = (material.role(name).title or name) if name in changed else "as in Table 1"
         change = material.measures.get(name, "test_accuracy", less=changed[name]) if name in changed else None
+        said = f"{change.shown} ({change.interval})" if change else "—"
         rows.append(
             [
                 ("variant", "Variant", name, f"{particles} particles, {title}"),
                 ("particles", "", particles),
-                ("width", "Channels", width),
-                *([("change", "Change (points)", change, f"{change.shown} ({change.interval})")] if change else []),
+                ("width", "Channels|Ch.", width),
+                ("change" * bool(change), "Change (points)|Change", change, said),
                 ("paper", "Paper", material.paper(name) if name in changed else "—"),
                 *_cells(material, name),
             ]
@@ -133,19 +135,29 @@ def _seen(points: np.ndarray, azimuth: float, elevation: float = 22) -> tuple[np
     return points @ right, points @ up, points @ towards
 
 
-def _draw_cloud(axes: Axes, points: np.ndarray, azimuth: float, size: float) -> None:
+def _draw_cloud(axes: Axes, points: np.ndarray, azimuth: float, size: float, limit: float = 1.0) -> None:
+    """Draw points, coloured by height from -limit to limit; the nearest come last."""
     right, up, near = _seen(points, azimuth)
-    order = np.argsort(near)  # the nearest are drawn last, and darkest
-    style = {"s": size, "c": -near[order], "cmap": "viridis", "linewidths": 0, "rasterized": True}
-    axes.scatter(right[order], up[order], **style)
+    order = np.argsort(near)
+    style = {"s": size, "c": points[order, 2], "cmap": HEIGHT, "linewidths": 0, "rasterized": True}
+    axes.scatter(right[order], up[order], vmin=-limit, vmax=limit, **style)
 
 
 def _draw_cube(axes: Axes, limit: float, azimuth: float) -> None:
+    """Draw the box from -limit to limit, with the names of the axes at the edges of its lowest corner."""
     corners = limit * np.array(list(product((-1, 1), repeat=3)))
     for one, other in combinations(corners, 2):
         if (one != other).sum() == 1:
             right, up, _ = _seen(np.stack([one, other]), azimuth)
-            axes.plot(right, up, color="0.8", linewidth=0.4, zorder=0)
+            axes.plot(right, up, color="0.75", linewidth=0.4, zorder=0)
+    corner = limit * np.array([np.sign(np.cos(np.radians(azimuth))), np.sign(np.sin(np.radians(azimuth))), -1])
+    for number, name in enumerate("xyz"):
+        middle = corner.copy()
+        middle[number] = 0
+        if name == "z":
+            middle[0] *= -1
+        right, up, _ = _seen(1.22 * middle, azimuth)
+        axes.text(right, up, name, fontsize=5, color="0.4", ha="center", va="center")
 
 
 def figure2(material: Material) -> Figure:
@@ -175,7 +187,7 @@ def figure2(material: Material) -> Figure:
                 axes.scatter(points[:, across], points[:, upward], s=0.18, color="0.35", linewidths=0, rasterized=True)
                 axes.text(0, -1.15, label, ha="center", va="top", fontsize=5.5, color="0.35")
     _name_data_at_foot(canvas, material)
-    return Figure(canvas)
+    return Figure(canvas, f"Point clouds, two of each class, from one side and in projections: {', '.join(names)}.")
 
 
 def _name_data_at_foot(canvas: Canvas, material: Material) -> None:
@@ -184,42 +196,63 @@ def _name_data_at_foot(canvas: Canvas, material: Material) -> None:
 
 
 def figure3(material: Material) -> Figure:
-    """Clouds that maximise units of the first and the second set layer, each from two sides, by what is maximised."""
+    """Clouds that maximise the mean activation of units of the first and the second layer, each from two sides.
+
+    Clouds that maximise the largest activation are measured, too: all but one of their particles stay where they began.
+    """
     table = material.analysis("activations")
-    columns, blocks = 8, list(table.groupby(["objective", "layer"], sort=False))
-    side, head = 0.95, 0.24
+    objective = "mean" if "mean" in set(table["objective"]) else table["objective"].iloc[0]
+    blocks = list(table[table["objective"] == objective].groupby("layer", sort=False))
+    columns, side, head, foot = 8, 0.95, 0.24, 0.62
     # Where no unit became active, only that is said.
-    heights = [head + 2 * side * part["activated"].any() for _, part in blocks]
-    canvas = Canvas(figsize=(side * columns + 0.1, sum(heights) + 0.2))
-    for number, ((objective, layer), part) in enumerate(blocks):
+    heights = [head + (2 * side + 0.2) * part["activated"].any() for _, part in blocks]
+    canvas = Canvas(figsize=(side * columns + 0.1, sum(heights) + foot))
+    width, height = canvas.get_size_inches()
+    said = []
+    for number, (layer, part) in enumerate(blocks):
         top = sum(heights[:number])
         active = part[part["activated"]].nlargest(columns, "activation").sort_values("unit")
-        text = f"Layer {layer}, {MAXIMISED[objective]}: {part['activated'].sum()} of {len(part)} units activated"
-        text += f", {len(active)} shown" if len(active) else ""
-        canvas.text(0.01, 1 - (top + 0.05) / canvas.get_size_inches()[1], text, va="top")
-        for column, cloud in enumerate(active["cloud"]):
+        text = f"Layer {layer}: {part['activated'].sum()} of {len(part)} units activated"
+        said.append(text)
+        text += f"; the {len(active)} most active" * bool(len(active))
+        canvas.text(0.01, 1 - (top + 0.05) / height, text, va="top")
+        for column, (unit, cloud) in enumerate(zip(active["unit"], active["cloud"], strict=True)):
             points = np.stack(cloud).reshape(-1, 3)
             extent = np.abs(points).max(axis=1)
-            # Of the mean, the few particles that lie far out are no part; of the maximum they are what matters.
-            limit = 1.2 * float(np.quantile(extent, 0.98)) if objective == "mean" else float(extent.max())
+            limit = 1.2 * float(np.quantile(extent, 0.98))  # the few particles far out hardly count for a mean
             points = points[extent <= limit]
             for view, azimuth in enumerate((-55, 25)):
                 place = (0.05 + column * side, top + head + view * side, side)
-                axes = _panel(canvas, *place, 1.6 * limit)
+                axes = _panel(canvas, *place, 1.7 * limit)
                 _draw_cube(axes, limit, azimuth)
-                _draw_cloud(axes, points, azimuth, 1.0)
+                _draw_cloud(axes, points, azimuth, 1.2, limit)
+            under = 1 - (top + head + 2 * side + 0.02) / height
+            middle = (0.05 + (column + 0.5) * side) / width
+            canvas.text(middle, under, f"unit {unit}, ±{limit:.2g}", ha="center", va="top", fontsize=6)
+    bar = canvas.add_axes((0.06, 0.36 / height, 0.2, 0.07 / height))
+    bar.imshow(np.linspace(0, 1, 256)[None], aspect="auto", cmap=HEIGHT, extent=(-1, 1, 0, 1))
+    bar.set(yticks=[], xticks=(-1, 0, 1), xticklabels=("bottom", "0", "top"))
+    bar.tick_params(labelsize=6, length=2, pad=1)
+    bar.grid(visible=False)
+    text = "height z in the box, whose edges go from −x to +x, x being the number under it\n(normalised coordinates, "
+    text += "as the network sees them); each cloud from two sides, its outermost 2 % not drawn"
+    canvas.text(0.3, 0.38 / height, text, fontsize=6, va="center")
     _name_data_at_foot(canvas, material)
-    return Figure(canvas)
+    return Figure(canvas, f"Clouds of particles in boxes. {'; '.join(said)}.")
 
 
-def _colours(material: Material) -> dict[str, str]:
-    """Return the colours of the networks of Table 1: the set layers have one, the more particles the darker."""
-    runs = material.main()
-    colours = {name: MODELS[group[0].settings["model"]] for name, group in runs.items()}
-    layers = [name for name, group in runs.items() if group[0].settings["model"] == "set-layer"]
-    layers.sort(key=lambda name: runs[name][0].info["sets"]["particles"])
-    shares = np.linspace(-0.4, 0.5, len(layers)) if len(layers) > 1 else [0]
-    return colours | {name: shade(colours[name], share) for name, share in zip(layers, shares, strict=True)}
+LOOKS = ((GREEN, "o", "-"), (ORANGE, "s", "--"), (BLACK, "^", "-."), (SKY, "P", ":"))
+"""Of set layers, which differ in the number of particles."""
+
+
+def _looks(material: Material) -> dict[str, dict[str, str]]:
+    """Return how the networks of Table 1 are drawn."""
+    found, layers = {}, cycle(LOOKS)
+    for name, group in material.main().items():
+        model = group[0].settings["model"]
+        look = next(layers) if model == "set-layer" else (MODELS[model], MARKERS[model], "-")
+        found[name] = dict(zip(("color", "marker", "linestyle"), look, strict=True))
+    return found
 
 
 def robustness(material: Material) -> Figure:
@@ -228,25 +261,27 @@ def robustness(material: Material) -> Figure:
     canvas = Canvas(figsize=(6.8, 2.6), layout="constrained")
     axes = canvas.subplots(1, 3, sharey=True)
     drawn = {}
-    for (name, colour), (axis, part) in product(_colours(material).items(), zip(axes, titles, strict=True)):
+    for (name, look), (axis, part) in product(_looks(material).items(), zip(axes, titles, strict=True)):
         if numbers := material.measures.parts(name, "changed_accuracy", part):
             drawn[name] = material.runs[name]
-            curve = 100 * np.array([(one.value, one.low, one.high) for one in numbers])
-            values = [one.at for one in numbers]
+            value, low, high = 100 * np.array([(one.value, one.low, one.high) for one in numbers]).T
             label = f"{material.role(name).title}, trained with {drawn[name][0].info['sets']['particles']}"
-            axis.plot(values, curve[:, 0], color=colour, marker=".", label=label)
-            axis.fill_between(values, curve[:, 1], curve[:, 2], color=colour, alpha=0.15, linewidth=0)
+            errors, places = np.maximum([value - low, high - value], 0), [one.at for one in numbers]
+            style = {"markersize": 3, "linewidth": 1, "elinewidth": 0.8, "capsize": 2, "label": label}
+            axis.errorbar(places, value, np.nan_to_num(errors), **style, **look)
         axis.set(xlabel=titles[part], ylim=(0, 100))
     if not drawn:
         raise NothingToShowError("the figure `robustness` needs the analysis of that name")
     axes[0].set_xscale("log")
-    axes[0].xaxis.set_major_formatter("{x:g}")
-    axes[0].xaxis.set_minor_formatter("")
+    tried = sorted({one.at for name in drawn for one in material.measures.parts(name, "changed_accuracy", "particles")})
+    axes[0].set_xticks(tried, [f"{count:g}" for count in tried], fontsize=6, rotation=45)
+    axes[0].minorticks_off()
     axes[1].set_xticks(range(0, 181, 45))
     axes[2].set_xscale("log", base=2)
     axes[2].set_xticks([0.5, 1, 2], ["1/2", "1", "2"])
     axes[2].minorticks_off()
     axes[0].set_ylabel("test accuracy (%)")
     canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=6.5)
-    name_data(canvas, drawn, "Bands: 95 % intervals.")
-    return Figure(canvas)
+    name_data(canvas, drawn, "Bars: 95 % intervals.")
+    ends = (f"{name} {material.measures(name, 'test_accuracy').shown} %" for name in drawn)
+    return Figure(canvas, f"Accuracy on changed test clouds. Unchanged: {', '.join(ends)}.")

@@ -43,9 +43,9 @@ def scatter(material: Material) -> Table:
                 ("scatter", "Scatter", scatter),
                 ("scatter_sd_over_seeds", "95 % interval", scatter.seed_sd, scatter.interval),
                 ("paper", "Paper", material.says(CATALOGUE_CLAIM) if prefix else material.paper(name)),
-                ("bias", "Bias", bias, bias.write(bias.value, sign=True)),
-                ("nmad", "NMAD", found["nmad"], found["nmad"].shown),
-                ("outliers", "Outliers (%)", found["outliers"], found["outliers"].shown),
+                ("bias", "Bias", bias, scatter.write(bias.value, sign=True)),
+                ("nmad", "NMAD", found["nmad"], scatter.write(found["nmad"].value)),
+                ("outliers", "Outliers (%)|Outl. (%)", found["outliers"], found["outliers"].shown),
                 ("test_galaxies", "", scatter.answers),
                 ("test_clusters", "", scatter.items),
             ]
@@ -53,8 +53,8 @@ def scatter(material: Material) -> Table:
         if not prefix:
             less, settings = material.measures(variant, "scatter_less_catalogue"), runs[name][0].settings
             rows[-1] += [
-                ("scatter_minus_catalogue", "Less catalogue", less, f"{less.shown} ({less.interval})"),
-                ("features", "Features", settings["features"], FEATURES[settings["features"]]),
+                ("scatter_minus_catalogue", "Less catalogue|", less, f"{less.shown} ({less.interval})"),
+                ("features", "Features|", settings["features"], FEATURES[settings["features"]]),
                 ("form", "", settings["form"] if settings["model"] == "set" else None),
                 *((key, "", settings[key]) for key in ("model", "dropout", "target")),
                 *about(runs[name]),
@@ -94,8 +94,8 @@ def redshift_bins(material: Material) -> Table:
             row = {"variant": name, "z_spec_from": low, "z_spec_to": high, "galaxies": parts["scatter"].answers}
             numbers.append(row | {key: one for kind in KINDS for key, one in parts[kind].columns(kind).items()})
             line["Galaxies"] = f"{row['galaxies']:,}"
-            bias = parts["bias"]
-            line[_title(name, runs)] = f"{parts['scatter'].shown} ({bias.write(bias.value, sign=True)})"
+            scatter, bias = parts["scatter"], parts["bias"].value
+            line[_title(name, runs)] = f"{scatter.shown} ({scatter.write(bias, sign=True)})"
         else:
             shown.append(line)
     return Table(
@@ -134,60 +134,57 @@ def _title(name: str, runs: dict[str, list[Run]]) -> str:
 
 
 def figure5(material: Material) -> Figure:
-    """a) cluster sizes, b) spectra per cluster, c) estimated against spectroscopic redshift."""
+    """a) members and b) spectra per cluster; c) errors by redshift; d) estimated against spectroscopic redshift."""
     runs = material.runs
     clusters = read_parquet(material.store / "clusters.parquet", columns=["MEMBERS", "SPECTROSCOPIC"])
-    canvas = Canvas(figsize=(7.2, 3.2), layout="constrained")
-    grid = canvas.add_gridspec(2, 3, height_ratios=(3, 1), width_ratios=(1, 1, 1.35))
-    _histogram(canvas.add_subplot(grid[:, 0]), clusters["MEMBERS"], 10, "a) members")
-    _histogram(canvas.add_subplot(grid[:, 1]), clusters["SPECTROSCOPIC"], 2, "b) spectra")
-    upper = canvas.add_subplot(grid[0, 2])
-    lower = canvas.add_subplot(grid[1, 2], sharex=upper)
-    name = next((name for name in material.main() if runs[name][0].settings["model"] == "set"), next(iter(runs)))
-    table = pd.concat([galaxies(run) for run in runs[name]])
-    drawn = {
-        "z_catalogue": (GREY, "catalogue", material.measures(name, "catalogue_scatter")),
-        "z": (COLOURS[runs[name][0].settings["model"]], _title(name, runs), material.measures(name, "scatter")),
-    }
-    z_spec, most = table["z_spec"].to_numpy(), 0.0
-    for key, (colour, label, number) in drawn.items():
-        error = table[key].to_numpy()
+    canvas = Canvas(figsize=(7.2, 4.9), layout="constrained")
+    above, below = canvas.subfigures(2, 1, height_ratios=(1, 1.15))
+    first, second, third = above.subplots(1, 3, width_ratios=(1, 1, 1.4))
+    _histogram(first, clusters["MEMBERS"], 10, "a) members per cluster")
+    _histogram(second, clusters["SPECTROSCOPIC"], 2, "b) spectra per cluster")
+    models = {runs[name][0].settings["model"]: name for name in reversed(material.main())}  # the first of each kind
+    names = [models[kind] for kind in MODELS if kind in models] or list(runs)[:1]
+    tables = {name: pd.concat([galaxies(run) for run in runs[name]]) for name in names}
+    drawn = []
+    for name, line in zip(names, ("-", "--"), strict=False):
+        colour, scatter = COLOURS[runs[name][0].settings["model"]], material.measures(name, "scatter")
+        drawn.append((_title(name, runs), scatter, tables[name], "z", colour, line))
+    whole = material.measures(names[0], "catalogue_scatter")
+    drawn.append((_title(CATALOGUE, runs), whole, tables[names[0]], "z_catalogue", GREY, ":"))
+    panels = below.subplots(1, len(drawn), sharex=True, sharey=True)
+    most = 0.0
+    for axis, (title, number, table, key, colour, line) in zip(panels, drawn, strict=True):
+        z_spec, error = table["z_spec"].to_numpy(), table[key].to_numpy()
         estimated = z_spec + error * (1 + z_spec)
         most = max(most, 1.05 * float(max(z_spec.max(), estimated.max())))
-        upper.plot(
-            *(z_spec, estimated, "."),
-            color=colour,
-            markersize=2,
-            markeredgewidth=0,
-            alpha=0.5,
-            rasterized=True,
-            label=f"{label}: scatter {number.shown}",
-        )
-        _bands(lower, z_spec, error, colour)
-    for axis, ends in ((upper, (0, most)), (lower, (0, 0))):
-        axis.plot((0, most), ends, color=BLACK, linewidth=0.7, linestyle=":")
-    upper.set(title="c) test galaxies", ylabel="estimated z", xlim=(0, most), ylim=(0, most))
-    upper.tick_params(labelbottom=False)
-    upper.legend(fontsize=6.5, loc="upper left", markerscale=4, handletextpad=0.2)
-    lower.set(xlabel="spectroscopic z", ylabel="Δz / (1+z)")
-    name_data(canvas, {name: runs[name]})
-    return Figure(canvas)
+        look = {"color": colour, "markersize": 3, "markeredgewidth": 0, "alpha": 0.5, "rasterized": True}
+        axis.plot(z_spec, estimated, ".", **look)
+        axis.set(title=f"{title}\nscatter {number.shown}", xlabel="spectroscopic redshift")
+        _bands(third, z_spec, error, color=colour, linestyle=line, label=title)
+    for axis in panels:
+        axis.plot((0, most), (0, most), color=BLACK, linewidth=0.7, linestyle=":")
+        axis.set(xlim=(0, most), ylim=(0, most), aspect="equal")
+    panels[0].set_ylabel("d) estimated redshift")
+    third.axhline(0, color=BLACK, linewidth=0.7)
+    third.set(title="c) error by redshift", xlabel="spectroscopic redshift", ylabel="Δz / (1 + z)")
+    third.legend(fontsize=6)
+    name_data(canvas, {name: runs[name] for name in names}, "Lines: medians. Bands: two thirds of the galaxies.")
+    return Figure(canvas, "Scatter: " + ", ".join(f"{title} {number.shown}" for title, number, *_ in drawn) + ".")
 
 
-def _histogram(axis: Axes, counts: pd.Series, width: int, title: str) -> None:
-    edges = np.arange(0, counts.max() + width + 1, width)
-    axis.hist(counts, bins=edges, color="0.65", log=True)
-    middle = counts.median()
-    axis.axvline(middle, color=BLACK, linewidth=0.8, linestyle="--")
-    axis.set(title=f"{title} per cluster", xlabel=f"median {middle:g}, largest {counts.max()}", ylabel="clusters")
+def _histogram(axis: Axes, counts: pd.Series, width: int, what: str) -> None:
+    axis.hist(counts, bins=np.arange(0, counts.max() + width + 1, width), color="0.65", log=True)
+    axis.axvline(counts.median(), color=BLACK, linewidth=0.9, linestyle="--", label=f"median {counts.median():g}")
+    axis.set(title=what, xlabel=what[3:], ylabel="clusters")
+    axis.legend(fontsize=6)
 
 
-def _bands(axis: Axes, z_spec: np.ndarray, error: np.ndarray, colour: str) -> None:
+def _bands(axis: Axes, z_spec: np.ndarray, error: np.ndarray, **look: str) -> None:
     """Draw the median error by redshift, and the band that holds two thirds of the galaxies."""
     edges = np.quantile(z_spec, np.linspace(0, 1, 9))
     place = np.clip(np.searchsorted(edges, z_spec, side="right") - 1, 0, 7)
     parts = [error[place == at] for at in range(8) if (place == at).any()]
     middle = [np.median(z_spec[place == at]) for at in range(8) if (place == at).any()]
     low, median, high = np.transpose([np.quantile(part, (0.16, 0.5, 0.84)) for part in parts])
-    axis.fill_between(middle, low, high, color=colour, alpha=0.25, linewidth=0)
-    axis.plot(middle, median, color=colour)
+    axis.fill_between(middle, low, high, color=look["color"], alpha=0.2, linewidth=0)
+    axis.plot(middle, median, **look)

@@ -1,0 +1,138 @@
+"""What a run shows in the terminal."""
+
+import io
+import logging
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
+
+import snakemake_logger_plugin_equiset as console
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr(console.time, "monotonic", lambda: now.seconds)
+    return now
+
+
+def handler(monkeypatch, stream, **asked):
+    monkeypatch.setattr(console.sys, "stderr", stream)
+    settings = dict.fromkeys(("dryrun", "printshellcmds", "verbose", "debug_dag"), False) | asked
+    return console.LogHandler(SimpleNamespace(**settings), None)
+
+
+def say(to, message="", level=logging.INFO, **extra):
+    record = logging.LogRecord("snakemake", level, "", 0, message, None, None)
+    vars(record).update(extra)
+    to.emit(record)
+
+
+def start(to, job, rule, experiment="", message="", output=()):
+    wildcards = {"experiment": experiment} if experiment else {}
+    more = {"rule_name": rule, "wildcards": wildcards, "rule_msg": message, "output": list(output)}
+    say(to, event=LogEvent.JOB_INFO, jobid=job, **more)
+
+
+def finish(to, job):
+    say(to, "Finished jobid", event=LogEvent.JOB_FINISHED, job_id=job)
+
+
+def test_a_training_has_one_line_with_its_result_and_the_time_left(monkeypatch, clock, tmp_path):
+    file = tmp_path / "metrics.parquet"
+    pd.DataFrame({"epoch": [1, 2], "train_accuracy": [0.1, 0.2], "validation_accuracy": [None, 0.8412]}).to_parquet(
+        file
+    )
+    stream = io.StringIO()
+    to = handler(monkeypatch, stream)
+    say(to, "4 jobs to run", plan=[("fetch", ""), *[("train", "mnist_sums")] * 3])
+    say(to, "Select jobs to execute...")
+    start(to, 1, "fetch", message="Fetching mnist")
+    finish(to, 1)
+    start(to, 2, "train", "mnist_sums", "Training mnist_sums IV-N3, seed 0 (log: x.log)", ["run.json", str(file)])
+    clock.seconds = 20
+    finish(to, 2)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "4 jobs to run"
+    assert lines[1].endswith("[1/4]  Fetching mnist: done, 0:00")
+    assert lines[2].endswith("[2/4, 0:40 left]  Training mnist_sums IV-N3, seed 0: validation accuracy 84.1 %, 0:20")
+    assert len(lines) == 3
+
+
+def test_the_time_left_counts_jobs_side_by_side_and_those_that_run(clock):
+    left = console.TimeLeft([("train", "faces")] * 2 + [("train", "redshift")] * 4 + [("plot", "faces")])
+    left.start(1, ("train", "faces"))
+    left.start(2, ("train", "redshift"))
+    assert left.seconds() is None, "no training has ended"
+    clock.seconds = 10
+    assert left.finish(2) == 10
+    # One of faces runs and one waits, known only as trainings; three of redshift wait; plots are not known.
+    assert left.seconds() == (10 + 3 * 10 + 0) / 2
+    clock.seconds = 100
+    left.finish(1)
+    assert left.seconds() == (100 + 3 * 10) / 2
+    assert (left.done, left.total) == (2, 7)
+
+
+def test_a_terminal_shows_what_runs_in_its_last_line(monkeypatch, clock):
+    stream = Terminal()
+    to = handler(monkeypatch, stream)
+    say(to, "1 job", plan=[("plot", "redshift")])
+    start(to, 1, "plot", "redshift", "Drawing figure5.png")
+    assert stream.getvalue().endswith("\r\x1b[K[0/1, 0:00 left] Drawing figure5.png")
+    finish(to, 1)
+    to.close()
+    assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_elsewhere_it_is_said_now_and_then(monkeypatch, clock):
+    stream = io.StringIO()
+    to = handler(monkeypatch, stream)
+    for job in range(20):
+        clock.seconds += 4
+        start(to, job, "plot", "redshift", f"Drawing {job}")
+        finish(to, job)
+    assert [line.partition("  now: ")[2] for line in stream.getvalue().splitlines()] == ["Drawing 7", "Drawing 15"]
+
+
+def test_a_failure_shows_the_end_of_its_log(monkeypatch, tmp_path):
+    log = tmp_path / "seed0.log"
+    log.write_text("".join(f"line {number}\n" for number in range(100)) + "the reason\n")
+    stream = io.StringIO()
+    to = handler(monkeypatch, stream)
+    start(to, 1, "train", "redshift", "Training redshift set, seed 0")
+    say(
+        to, "Error in rule", logging.ERROR, event=LogEvent.JOB_ERROR, jobid=1, rule_name="train", log=[str(log), "gone"]
+    )
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "FAILED: Training redshift set, seed 0"
+    assert "    the reason" in lines
+    assert len(lines) == 23
+
+
+@pytest.mark.parametrize("option", ["dryrun", "printshellcmds", "verbose", "debug_dag"])
+def test_who_asks_for_details_gets_snakemakes_own_console(monkeypatch, option):
+    stream = io.StringIO()
+    to = handler(monkeypatch, stream, **{option: True})
+    assert not to.writes_to_stream
+    say(to, "anything", logging.ERROR)
+    to.close()
+    assert not stream.getvalue()
+
+
+def test_what_has_no_validation_shows_its_training(tmp_path):
+    file = tmp_path / "metrics.parquet"
+    pd.DataFrame({"epoch": [1], "train_loss": [0.5], "train_scatter": [0.03124]}).to_parquet(file)
+    assert console.result_of([str(file)]) == "training scatter 0.0312"
+    assert console.result_of(["elsewhere/metrics.parquet"]) == "done"
+
+
+def test_times_are_for_people():
+    assert [console.clock(seconds) for seconds in (7, 750, 11100)] == ["0:07", "12:30", "3 h 05"]
