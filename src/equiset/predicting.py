@@ -2,12 +2,9 @@
 
 import argparse
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
@@ -24,8 +21,6 @@ from equiset.results.runs import DATA
 from equiset.trained import Trained, load_run
 
 log = logging.getLogger(__name__)
-
-_GROUP = 2**16  # rows that are written at once
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,17 +55,22 @@ def predict(arguments: argparse.Namespace) -> None:
 
     experiment = runs[0].info["spec"]["experiment"]
     total, tables = experiment_module(experiment, "predict").predict(runs, arguments.input, on_bad)
-    rows = 0
-    # The bar is silent where stderr is no terminal.
+    rows, file = 0, None
+    writer = CSVWriter if arguments.output.suffix == ".csv" else pq.ParquetWriter
     with (
         logging_redirect_tqdm(),
-        tqdm(total=total, unit="row", disable=None) as bar,
-        _writer(arguments.output) as write,
+        tqdm(total=total, unit="row", disable=None) as bar,  # silent where stderr is no terminal
+        atomic_path(arguments.output) as partial,
+        ExitStack() as closing,
     ):
         for table in tables:
-            write(table)
-            rows += len(table)
-            bar.update(len(table))
+            block = pa.Table.from_pandas(table, preserve_index=False)
+            file = file or closing.enter_context(writer(partial, block.schema))
+            file.write_table(block)
+            rows += len(block)
+            bar.update(len(block))
+        if file is None:
+            raise EquisetError(f"{arguments.output} is not written: nothing could be predicted")
     log.info("%d rows in %s; left out: %d", rows, arguments.output, len(bad))
 
 
@@ -86,26 +86,3 @@ def load_runs(folder: Path, device: torch.device) -> list[Trained]:
     name, sets = f"{specs[0]['experiment']}, {specs[0]['variant']}", runs[0].sets
     log.info("%s: %d network(s), trained on %s: %s", name, len(runs), DATA[sets["kind"]], sets["data"])
     return runs
-
-
-@contextmanager
-def _writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
-    """Yield what writes blocks of one table; small ones are gathered, so that they make no small row groups."""
-    waiting: list[pa.Table] = []
-    with atomic_path(path) as partial, ExitStack() as closing:
-        file: Any = None
-
-        def write(table: pd.DataFrame | None, least: int = _GROUP) -> None:
-            nonlocal file
-            if table is not None:
-                waiting.append(pa.Table.from_pandas(table, preserve_index=False))
-            if waiting and sum(map(len, waiting)) >= least:
-                kind = CSVWriter if path.suffix == ".csv" else pq.ParquetWriter
-                file = file or closing.enter_context(kind(partial, waiting[0].schema))
-                file.write_table(pa.concat_tables(waiting))
-                waiting.clear()
-
-        yield write
-        write(None, 0)
-        if file is None:
-            raise EquisetError(f"{path} is not written: nothing could be predicted")

@@ -114,7 +114,7 @@ def test_outliers_are_those_of_the_evaluation(make, variant, tmp_path):
         for place, row in enumerate(members):
             path = tmp_path / "faces" / f"set{number}" / f"{place:02}.jpg"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(images.read(faces[row]))
+            path.write_bytes(images(faces[row]))
     found = predicted(made.run, tmp_path / "faces")
     assert found["probability"].tolist() == np.concatenate(expected["probability"].to_numpy()).tolist()
     assert found["file"].tolist() == [f"{place:02}.jpg" for _ in expected.index for place in range(4)]

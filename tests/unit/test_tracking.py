@@ -311,7 +311,7 @@ def test_a_network_is_registered_and_loaded_again_with_any_set_size(uri, tmp_pat
     network = SumNet(settings, 3).eval()
     folder = write_run(tmp_path, members=3)
     info = read_json(folder / "run.json")
-    spec = info["spec"] | {"settings": settings.model_dump(mode="json")}
+    spec = info["spec"] | {"device": "cpu", "settings": settings.model_dump(mode="json")}
     write_json(folder / "run.json", info | {"spec": spec, "versions": {"torch": torch.__version__}})
     save_weights(network, folder / "weights.safetensors")
     open_experiment(uri, "mnist_sums").send_run(Run(folder), Findings())

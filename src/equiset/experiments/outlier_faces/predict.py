@@ -55,5 +55,5 @@ def _outliers(runs: list[Trained], sets: Iterator[tuple[tuple[str, list[str]], n
         stacked = np.stack(pixels)
         chances = mean_over_runs(runs, stacked, chances=lambda x: x.softmax(1) if one else x.sigmoid()).numpy()
         outlier = chances == chances.max(1, keepdims=True) if one else chances > 0.5
-        for (name, files), probability, is_outlier in zip(names, chances, outlier, strict=True):
-            yield pd.DataFrame({"set": name, "file": files, "probability": probability, "outlier": is_outlier})
+        where, files = zip(*((name, file) for name, files in names for file in files), strict=True)
+        yield pd.DataFrame({"set": where, "file": files, "probability": chances.ravel(), "outlier": outlier.ravel()})
