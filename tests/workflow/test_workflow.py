@@ -19,6 +19,8 @@ from safetensors.torch import load_file
 from equiset.config import resolve, run_spec
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json, digest, digest_json, read_json
+from equiset.results.claims_table import judged
+from equiset.results.judging import in_words
 from equiset.results.measures import Measures
 
 from ..rewriting import other_number, other_words
@@ -124,7 +126,8 @@ def test_the_terminal_shows_each_training_and_ends_with_the_verdicts(finished):
                 (line,) = [line for line in lines if begin in line and "now: " not in line]
                 assert re.search(r": (validation|training) (accuracy [\d.]+ %|scatter [\d.]+), \d+:\d\d$", line)
     (verdicts,) = [number for number, line in enumerate(lines) if line.startswith("The paper's claims, ")]
-    assert lines[verdicts].endswith("22 not tested.")
+    claims = pd.read_csv(finished.folder / "results/smoke/claims/claims.csv", keep_default_na=False)
+    assert lines[verdicts] == f"The paper's claims, {in_words(judged(claims))}."
     assert lines[verdicts + 1] == "Report: results/smoke/report.html"
     assert "make ui" in lines[verdicts + 2]
     # Snakemake's own log has what the terminal leaves out.
