@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 from equiset.config import resolve, run_spec
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json, digest, digest_json, read_json
+from equiset.results.claims_table import headline
 from equiset.results.measures import Measures
 from equiset.stages import readme
 
@@ -132,6 +133,8 @@ def test_the_terminal_shows_each_training_and_ends_with_the_verdicts(finished):
                 (line,) = [line for line in lines if begin in line and "now: " not in line]
                 assert re.search(r": (validation|training) (accuracy [\d.]+ %|scatter [\d.]+), \d+:\d\d$", line)
     (verdicts,) = [number for number, line in enumerate(lines) if line.startswith("On the paper's data: ")]
+    claims = pd.read_csv(finished.folder / "results/smoke/claims/claims.csv", keep_default_na=False)
+    assert lines[verdicts] == headline(claims)
     assert lines[verdicts].endswith("Of the 11 others: 1 reproduced on generated sets, 10 not tested.")
     assert lines[verdicts + 1] == "Report: results/smoke/report.html"
     assert "make ui" in lines[verdicts + 2]
