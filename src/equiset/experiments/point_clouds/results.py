@@ -235,8 +235,8 @@ def figure3(material: Material) -> Figure:
     bar.set(yticks=[], xticks=(-1, 0, 1), xticklabels=("bottom", "0", "top"))
     bar.tick_params(labelsize=6, length=2, pad=1)
     bar.grid(visible=False)
-    text = "Colour: height z in the box. Each box is centred on its cloud and reaches as far as the number under it says,\n"
-    text += "in coordinates as the network normalises them. From two sides, without the outermost 2 % of particles."
+    text = "Colour: height z in the box. Each box is centred on its cloud; the number under it is its reach,\n"
+    text += "in coordinates as the network normalises them. From two sides, less the outermost 2 % of particles."
     canvas.text(0.3, 0.38 / height, text, fontsize=6, va="center")
     _name_data_at_foot(canvas, material)
     return Figure(canvas, f"Clouds of particles in boxes. {'; '.join(said)}.")
