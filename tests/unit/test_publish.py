@@ -3,6 +3,7 @@
 import contextlib
 import json
 import shutil
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ import pytest
 from equiset.errors import EquisetError
 from equiset.files import read_json, write_json
 from equiset.results.figures import Canvas, Figure
+from equiset.results.intervals import Estimate
+from equiset.results.measures import Measures, Number
 from equiset.stages import judge_published, publish, readme, verify
 
 from .made_up_runs import CURVES, PAPER, ROOT, sums, write_run
@@ -169,14 +172,11 @@ def test_the_readme_takes_its_numbers_from_the_files(tmp_path):
         assert words in page
     assert readme.with_results(page, tmp_path) == page
     assert "Table 1" not in page
-    table = {
-        "variant": ["a|b"],
-        "particles": 9,
-        "paper": "82 ± 2 %",
-        "test_accuracy": 0.8,
-        "test_accuracy_spread": 0.01,
-    }
+    table = {"variant": ["a|b"], "particles": 9, "paper": "82 ± 2 %"}
+    found = Estimate(0.8, 0.7, 0.9, 0.01, np.nan, np.nan, "", 1, 100, 100, "")
+    number = Number(**asdict(found), experiment="point_clouds", variant="a|b", measure="test_accuracy", unit="%")
     (tmp_path / "point_clouds" / "tables").mkdir(parents=True)
+    Measures([number]).write(tmp_path / "point_clouds" / "measures.parquet")
     path = tmp_path / "point_clouds" / "tables" / "table1.csv"
     pd.DataFrame(table | {"epochs": 200, "seeds": 1}).to_csv(path, index=False)
     assert r"|a\|b|9|82 ± 2 %|80.0 ± 1.0|200|1|" in readme.with_results(page, tmp_path)

@@ -10,6 +10,7 @@ from equiset.errors import EquisetError
 from equiset.files import atomic_path
 from equiset.process import run_stage
 from equiset.results.claims_table import headline
+from equiset.results.measures import Measures
 from equiset.stages import judge_published
 
 BEGIN = "<!-- published results: written by `make reference`, do not edit -->"
@@ -51,8 +52,8 @@ def published(reference: Path) -> str:
         verdicts,
         f"{changed}Not tested: {', '.join(left) or 'none'}. [All claims]({reference}/claims/claims.md).",
     ]
-    if (table1 := reference / "point_clouds" / "tables" / "table1.csv").exists():
-        parts += ["**Table 1, accuracy on ModelNet40 (%)**", _markdown(_table1(pd.read_csv(table1)))]
+    if (reference / "point_clouds" / "tables" / "table1.csv").exists():
+        parts += ["**Table 1, accuracy on ModelNet40 (%)**", _markdown(_table1(reference / "point_clouds"))]
     if (figure1 := reference / "mnist_sums" / "figures" / "figure1.png").exists():
         parts += ["**Figure 1, sums of MNIST digits**", _image(figure1, "Accuracy by epoch of the four models")]
     return "\n\n".join(parts)
@@ -73,16 +74,14 @@ def _verdicts(judged: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _table1(table: pd.DataFrame) -> pd.DataFrame:
-    def ours(row: pd.Series) -> str:
-        return f"{100 * row['test_accuracy']:.1f} ± {100 * row['test_accuracy_spread']:.1f}"
-
+def _table1(folder: Path) -> pd.DataFrame:
+    table, measures = pd.read_csv(folder / "tables" / "table1.csv"), Measures.read(folder / "measures.parquet")
     return pd.DataFrame(
         {
             "Network": table["variant"],
             "Points": table["particles"],
             "Paper": table["paper"],
-            "Ours": table.apply(ours, axis=1),
+            "Ours": [measures(variant, "test_accuracy").with_spread for variant in table["variant"]],
             "Epochs": table["epochs"],
             "Seeds": table["seeds"],
         }
