@@ -16,6 +16,7 @@ import numpy as np
 from equiset.data.modelnet40 import STAND_IN
 from equiset.files import atomic_path
 from equiset.stand_ins import modelnet40_families
+from equiset.stand_ins.arithmetic import compiled
 
 DESCRIPTION = "stand-in for ModelNet40: meshes of 40 parametric families with its class names"
 
@@ -40,12 +41,6 @@ class Part(NamedTuple):
 class Family(NamedTuple):
     proportions: list[tuple[str, str]]
     parts: list[Part]
-
-
-def compiled(expression: str) -> Number:
-    """Return an expression of `FAMILIES`, a constant of this package, as a function of the values of its names."""
-    code = compile(expression, "FAMILIES", "eval")
-    return lambda names: eval(code, {"__builtins__": {}}, names)
 
 
 def families() -> dict[str, Family]:
