@@ -72,7 +72,7 @@ def _read(path: Path, names: list[str]) -> tuple[int, Iterator[pa.Table]]:
     """Return the number of rows of a table, and the rows in blocks, with their OBJID if they have one."""
     if path.suffix == ".parquet":
         try:
-            file = pq.ParquetFile(path)
+            file = pq.ParquetFile(path, pre_buffer=False)  # which would hold what is read ahead
         except (pa.ArrowException, OSError) as error:
             raise EquisetError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
         rows, there = file.metadata.num_rows, set(file.schema_arrow.names)
