@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.patches import Patch
 
 from equiset.errors import EquisetError
 from equiset.results.figures import Canvas, Figure
@@ -171,7 +172,10 @@ def draw_time_by_rule(times: Times) -> Figure:
         below.barh(
             lane, job.seconds / 60, left=(job.begin - origin) / 60, color=colour, edgecolor="white", linewidth=0.3
         )
-    below.set(xlabel="minutes; green: training, light green: evaluation, orange: tracking", yticks=[], ylabel="cores")
+    below.set(xlabel="minutes", yticks=[], ylabel="cores")
+    kinds = {"training": GREEN, "evaluation": "#66C2A5", "tracking": ORANGE, "all else": "0.6"}
+    keys = [Patch(color=colour, label=name) for name, colour in kinds.items()]
+    below.legend(handles=keys, loc="upper center", bbox_to_anchor=(0.5, 1.3), ncols=4, fontsize=7)
     below.grid(axis="y", visible=False)
     canvas.supxlabel("Depends on the machine and on what else it does.", fontsize=6, color="0.35", x=0.01, ha="left")
     return Figure(canvas)

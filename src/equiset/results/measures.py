@@ -105,7 +105,7 @@ class Number(Estimate):
         if np.isnan(value):
             return "—"
         form = ".1f" if self.percent else "#.3g" if value % 1 else ".3g"
-        if not self.percent and self.value % 1 and abs(self.value) >= 1e-4:
+        if not self.percent and value % 1 and self.value % 1 and abs(self.value) >= 1e-4:
             form = f".{max(2 - math.floor(math.log10(abs(self.value))), 0)}f"
         return f"{100 * value if self.percent else value:{'+' if sign else ''}{form}}".replace("-", "−")
 
