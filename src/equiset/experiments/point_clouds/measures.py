@@ -19,8 +19,8 @@ def _right(table: pd.DataFrame) -> Sample:
 
 
 def _unseen(run: Run) -> Sample | None:
-    """Return the answers on test meshes that are no training mesh as well; None where that is not known."""
-    if "twin_in_training" not in run.predictions:
+    """Return the answers on test meshes that are no training mesh as well; None if there are none, or none is known."""
+    if "twin_in_training" not in run.predictions or run.predictions["twin_in_training"].all():
         return None
     return _right(run.predictions[~run.predictions["twin_in_training"]])
 
