@@ -264,7 +264,7 @@ def test_scatter_is_over_test_galaxies_and_lower_is_better(tmp_path):
     assert verdict("R1", run) == "reproduced (better than the paper; one seed)"
     assert judge(CLAIMS["R1"], measured(run)).ours == "footnote's features: 0.0200; table's columns: —"
     other = write_run(tmp_path / "catalogue", "redshift", "set", galaxies(0.0234, catalogue=0.02))
-    assert verdict("R2", other) == "not reproduced (off by −0.00500, combined spread 0.000500; one seed)"
+    assert verdict("R2", other) == "not reproduced (off by −0.0050, combined spread 0.0005; one seed)"
 
 
 def robustness(folder, lost, seeds=(0,), count=1000):

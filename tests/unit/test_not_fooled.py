@@ -218,7 +218,7 @@ def test_no_green_on_a_stand_in(tmp_path):
     runs = cloud_runs(tmp_path, set_1000=([0.8], stand_in), set_1000_dropout=([0.7], stand_in))
     judge_stage.write_verdicts(CLAIMS_FILE, measured(*runs), tmp_path)
     text = (tmp_path / "claims.md").read_text()
-    assert "0 of 12 numeric claims reproduced, 1 reproduced on stand-ins, 11 not tested. Of the 11 others: 11" in text
+    assert "12 not tested. Of the 11 others: 1 reproduced on stand-ins, 10 not tested." in text
     (claim,) = [claim for claim in read_report_claims(tmp_path / "claims.csv") if claim["verdict"] == "reproduced"]
     assert claim["look"] == "open"  # how the report shows it
 
