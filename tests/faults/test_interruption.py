@@ -40,7 +40,7 @@ def test_a_stale_lock_needs_no_hand_and_a_living_one_holds(project):
     second = project.snakemake(MANIFEST)
     assert first.poll() is None, "the first run ended before the second one could be refused"
     assert second.returncode == 1
-    assert "at work in this folder" in second.stderr
+    assert "is active in this folder" in second.stderr
     assert list(locks.glob("*.lock"))
     os.killpg(first.pid, signal.SIGKILL)
     first.communicate()
@@ -76,7 +76,7 @@ def test_a_job_that_outlives_its_run_keeps_the_folder(tmp_path, held):
     assert job.stdout.readline() == "in\n"
     leftover.parent.mkdir()
     leftover.write_text("results/x")
-    assert "left behind" in occupancy.begin_run(tmp_path)
+    assert "left over" in occupancy.begin_run(tmp_path)
     assert leftover.exists()
     job.communicate("\n")
     occupancy._held.pop().close()
