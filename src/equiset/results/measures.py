@@ -92,13 +92,16 @@ class Number(Estimate):
 
     @property
     def with_spread(self) -> str:
+        if self.unfinished:  # how much it moved at the end is then what it learnt, and no spread
+            return f"{self.shown} (unfinished)"
         return self.shown if not self.spread > 0 else f"{self.shown} ± {self.write(self.spread)}"
 
     @property
     def interval(self) -> str:
         if np.isnan(self.low + self.high):
             return "—"
-        return f"{self.write(self.low)} to {self.write(self.high)}"
+        least, most = (0.0, 1.0) if self.measure.endswith("accuracy") and not self.less else (-np.inf, np.inf)
+        return f"{self.write(max(self.low, least))} to {self.write(min(self.high, most))}"
 
     def write(self, value: float, sign: bool = False) -> str:
         """Return a value in the form of this number: its first three digits decide how many decimals all have."""
