@@ -49,7 +49,8 @@ def test_an_empty_set_changes_nothing_for_the_others(name):
     sets = [torch.randn(n, 3) for n in (2, 3)]
     alone = layer(PackedSets.from_list(sets)).rows
     beside = layer(PackedSets.from_list([torch.empty(0, 3), sets[0], torch.empty(0, 3), sets[1]])).rows
-    assert torch.equal(alone, beside)
+    # To rounding: a processor may multiply two rows and four rows in another order.
+    torch.testing.assert_close(alone, beside, rtol=0, atol=2**-22)
 
 
 def test_the_sum_of_nothing_is_zero():
