@@ -344,6 +344,6 @@ def test_predictions_of_another_version_are_a_fault(tmp_path):
 
 def test_an_unfinished_number_has_no_spread_and_no_accuracy_is_above_all():
     facts = {"spread": 0.3, "measure": "test_accuracy", "unit": "%"}
-    assert number(0.9, 0.4, 1.4, **facts, unfinished="still improves").with_spread == "90.0 (unfinished)"
+    assert number(0.9, 0.4, 1.4, **facts, unfinished="still improves").with_spread == "unfinished: 90.0"
     assert number(0.9, 0.4, 1.4, **facts).with_spread == "90.0 ± 30.0"
     assert number(0.9, 0.4, 1.4, **facts).interval == "40.0 to 100.0"

@@ -93,7 +93,7 @@ class Number(Estimate):
     @property
     def with_spread(self) -> str:
         if self.unfinished:  # how much it moved at the end is then what it learnt, and no spread
-            return f"{self.shown} (unfinished)"
+            return f"unfinished: {self.shown}"
         return self.shown if not self.spread > 0 else f"{self.shown} ± {self.write(self.spread)}"
 
     @property
