@@ -206,6 +206,8 @@ def remedy(uri: str) -> str:
     """Say what to do when a store does not take the runs."""
     if not ((database := _database(uri)) and database.exists()):
         return "Send them later: make track"
+    if "'" in str(Path.cwd()):  # MLflow writes the path into its queries as it is
+        return "Rename the folder of the project, so that its path has no quotation mark, and send them: make track"
     return f"Close what else uses {database}; if it is damaged, delete it: it holds copies. Then send them: make track"
 
 

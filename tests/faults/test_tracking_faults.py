@@ -115,13 +115,18 @@ def test_a_damaged_or_locked_database_stops_no_result(uri, tmp_path, monkeypatch
         held.close()
 
 
-def test_a_folder_whose_name_has_a_quotation_mark(tmp_path, monkeypatch, empty_database):
+def test_a_folder_whose_name_has_quotation_marks(tmp_path, monkeypatch, caplog, empty_database):
+    """One kind works. With both, MLflow's own SQL fails, and what to do is said."""
     folder = tmp_path / "it's"
     folder.mkdir()
     monkeypatch.chdir(folder)
     shutil.copy(empty_database, "mlflow.db")
-    track.main(["--uri", "sqlite:///mlflow.db", *arguments_for([write_run(folder)], tmp_path / "tracked.json")])
+    arguments = ["--uri", "sqlite:///mlflow.db", *arguments_for([write_run(folder)], tmp_path / "tracked.json")]
+    track.main(arguments)
     assert read_json(tmp_path / "tracked.json")["pending"] == []
+    monkeypatch.setattr(track, "open_experiment", lambda *_: 1 / 0)
+    track.main(arguments)
+    assert "Rename the folder of the project" in caplog.text
 
 
 def serve(folder, port):
