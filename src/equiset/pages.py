@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import Any
 
-# The assistant would open by itself and take a quarter of the window; a button still opens it.
+# The assistant would open by itself and take a quarter of the window, and a dialog praises the registry of models.
 _CHOICE = """<script>
 localStorage['mlflow.workflowType_v1'] ??= '"machine_learning"';
 localStorage['mlflow.assistant.fab.autoOpenedOnFirstLoad_v1'] ??= 'true';
+localStorage['_mlflow_model_registry_promo_modal_dismissed_v1'] ??= 'true';
 </script>"""
 
 

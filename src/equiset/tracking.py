@@ -288,7 +288,7 @@ def _tags(folder: Path, info: dict[str, Any]) -> dict[str, str]:
 def _results(run: Run, findings: Findings) -> tuple[dict[str, float], dict[str, str]]:
     """Return the final numbers of a run, and what is said of it, by the names that they have in MLflow."""
     measures = experiment_module(run.info["spec"]["experiment"], "measures").MEASURES
-    found = {f"result/{name}": value for name, value in numbers(run, measures, findings).items()}
+    found = {f"result/{name}": float(f"{value:.6g}") for name, value in numbers(run, measures, findings).items()}
     found |= {f"cost/{name}": float(value) for name, value in costs(run).items()}
     verdicts = findings.verdicts(run)
     tags = {f"claim.{name}": verdict for name, verdict in verdicts.items()}

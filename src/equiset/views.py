@@ -38,14 +38,14 @@ def views(name: str, measure: Measure) -> dict[str, str]:
     shared |= {"orderByKey": columns[0], "orderByAsc": not name.endswith("accuracy")}
     # Else they stand in the order of the alphabet, and cut off after a few letters.
     table = {"selectedColumns": columns, "columnOrder": columns, "columnWidths": dict.fromkeys(columns, 210)}
-    by_variant = {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": "equiset.variant"}]}
-    section = {"uuid": "chosen", "name": "By variant", "display": True, "deleted": False, "isGenerated": False}
+    section = {"uuid": "chosen", "name": "Results and curves", "display": True, "deleted": False, "isGenerated": False}
     lines = dict.fromkeys([*measure.curves, "train_loss"])
     charts = [_chart("BAR", result), *(_chart("LINE", key, **_LINE) for key in lines), _chart("BAR", metrics[1])]
-    curves = {"groupBy": by_variant, "compareRunCharts": charts, "compareRunSections": [section]}
+    # Not grouped by variant: MLflow would choose the colours of groups, and give several of them the same one.
+    curves = {"compareRunCharts": charts, "compareRunSections": [section]}
     return {
         TAG + RESULTS: _view("Results, beside the paper's", shared | table),
-        TAG + CURVES: _view("Curves, by variant", shared | curves),
+        TAG + CURVES: _view("Curves", shared | curves),
     }
 
 

@@ -147,13 +147,14 @@ def test_a_run_says_what_it_was_made_of_and_how_to_repeat_it(uri, tmp_path, monk
     run = Run(write_run(Path("results/demo/mnist_sums/runs")))
     tracker = open_experiment(uri, "mnist_sums")
     note = tracker.client.get_run(tracker.send_run(run, Findings())).data.tags["mlflow.note.content"]
-    assert "**the paper's data, whole: MNIST.**" in note
+    assert "**The paper's data, whole: MNIST.**" in note
     assert "s" * 64 in note
     assert "d" * 64 in note
     assert "git checkout c0ffee" in note
     assert "snakemake --cores all --force -- results/demo/mnist_sums/runs/IV-N3/seed0/run.json" in note
-    command = next(line for line in note.splitlines() if line.startswith("python -m equiset.stages.train"))
-    words = shlex.split(command)
+    command = note[note.index("python -m equiset.stages.train") : note.rindex("```")]
+    assert max(map(len, command.splitlines())) < 80  # MLflow does not wrap them
+    words = shlex.split(command.replace("\\\n", ""))
     assert json.loads(words[words.index("--spec") + 1]) == run.info["spec"]
     assert words[words.index("--store") + 1] == "results/demo/data/mnist/store"
 
@@ -161,8 +162,8 @@ def test_a_run_says_what_it_was_made_of_and_how_to_repeat_it(uri, tmp_path, monk
 def test_every_kind_of_data_is_named_in_tags_and_note(uri, tmp_path):
     tracker = open_experiment(uri, "mnist_sums")
     kinds = {
-        "whole": (1.0, "**the paper's data, whole: MNIST.**"),
-        "part": (0.25, "**the paper's data, in PART: MNIST.** The other items are absent"),
+        "whole": (1.0, "**The paper's data, whole: MNIST.**"),
+        "part": (0.25, "**The paper's data, in PART: MNIST.** The other items are absent"),
         "own": (0.0, "**OWN data, not the paper's: MNIST.** These numbers are not comparable"),
         "stand-in": (0.0, "**STAND-IN data: MNIST.** These numbers show that the code works."),
     }

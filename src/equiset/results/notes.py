@@ -1,10 +1,10 @@
 """The texts of MLflow's pages: which data a run used, what identifies them, and how to repeat it."""
 
+import json
 import shlex
 from pathlib import Path
 from typing import Any
 
-from equiset.files import canonical_json
 from equiset.results.runs import DATA, WARNINGS
 
 _ROOM = 4900  # characters; MLflow keeps 5000 of an experiment's description
@@ -20,20 +20,19 @@ def run_note(folder: Path, info: dict[str, Any]) -> str:
     sets, kind = info["sets"], info["sets"]["kind"]
     warning = f" {WARNINGS[kind]}".rstrip()
     commit = info["git_commit"] or "unknown"
-    # MLflow shows some lines at once and the others on request; two spaces at their end keep them apart.
+    checkout = f"git checkout {commit.removesuffix('-dirty')}\n" * (commit != "unknown")
+    about = f"{DATA[kind]}: {sets['data']}."
+    # MLflow shows some lines at once and the others on request; two spaces at their end keep them apart. It does not
+    # wrap the lines of a program: a long one pushes the values of all metrics out of the window.
     return (
-        f"**{DATA[kind]}: {sets['data']}.**{warning}  \n"
+        f"**{about[0].upper()}{about[1:]}**{warning}  \n"
         f"Repeat: `snakemake --cores all --force -- {folder}/run.json`  \n"
         f"Sets, SHA-256: `{sets['digest']}`  \n"
         f"Prepared data ({sets['dataset']}, source {sets['source']}), SHA-256: `{sets['store_digest']}`  \n"
         f"Code: commit `{commit}`\n\n"
         f"With the same code, and the training alone, whatever `config.yaml` says:\n\n"
-        f"```\n{_checkout(commit)}{train_command(folder, info)}\n```\n"
+        f"```\n{checkout}{train_command(folder, info)}\n```\n"
     )
-
-
-def _checkout(commit: str) -> str:
-    return f"git checkout {commit.removesuffix('-dirty')}\n" if commit != "unknown" else ""
 
 
 def train_command(folder: Path, info: dict[str, Any]) -> str:
@@ -42,15 +41,15 @@ def train_command(folder: Path, info: dict[str, Any]) -> str:
     # runs/<variant>/seed<seed> lie in the experiment's folder, and that in its scale's.
     experiment = folder.parents[2]
     arguments = {
-        "--spec": canonical_json(spec),
+        "--spec": json.dumps(spec, sort_keys=True, indent=0),
         "--store": experiment.parent / "data" / info["sets"]["dataset"] / "store",
         "--sets": experiment / "sets" / str(spec["settings"].get("sets")) / f"seed{spec['seed']}",
         "--checkpoints": Path("again/checkpoints"),
         "--output": Path("again"),
         "--threads": info["threads"],
     }
-    return "python -m equiset.stages.train " + " ".join(
-        f"{key} {shlex.quote(str(value))}" for key, value in arguments.items()
+    return " \\\n".join(
+        ["python -m equiset.stages.train", *(f"{key} {shlex.quote(str(value))}" for key, value in arguments.items())]
     )
 
 
