@@ -210,6 +210,24 @@ def test_only_winners_are_kept():
     output.sum().backward()
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("activation", "far"), [("tanh", 60.0), ("tanh", -60.0), ("relu", -60.0)])
+def test_a_channel_without_slope_keeps_no_members(activation, far, packed):
+    """As in trained networks: all members of a set share its maximum, and none of them gets a gradient from it."""
+    encoder, x, kept = build(3, 8, 8, 8, activation=activation), randn(1000, 3), []
+    with torch.no_grad():
+        for number, layer in enumerate(encoder.layers):
+            layer.bias[number] = far
+
+    def sets_of(rows: Tensor) -> Tensor | PackedSets:
+        return pack(rows, [300, 700]) if packed else rows.view(2, 500, 3)
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda saved: kept.append(saved) or saved, lambda saved: saved):
+        encoder(sets_of(x))
+    assert max(len(saved) for saved in kept) <= 2 * (3 + 8 + 8 + 8)
+    assert_same(encoder, x, sets_of)
+
+
 def test_members_without_a_win_have_no_gradient():
     encoder, x = build(3, 4, 4), randn(2, 200, 3).requires_grad_()
     (gradient,) = grad(encoder(x).square().sum(), x)

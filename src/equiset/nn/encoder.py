@@ -32,8 +32,9 @@ class SetEncoder(nn.Module, TakesSets):
 
     Where layers are max-normalised, the pooling is a maximum and no dropout acts, few members matter to the gradient.
     The pooled maximum passes it to the members that win a channel of hₖ. The layer below passes it to the same
-    members, and through −1 max hₖ₋₁ to those that win a channel of hₖ₋₁; and so on down to the input. All other
-    members have a gradient of exactly zero. So a few sets at a time go through all layers, only the rows of winners
+    members, and through −1 max hₖ₋₁ to those that win a channel of hₖ₋₁; and so on down to the input. A channel whose
+    maximum is so large that σ is flat there passes nothing, however many members share it. All other members have a
+    gradient of exactly zero. So a few sets at a time go through all layers, only the rows of winners
     are kept, and the backward pass multiplies these rows alone. Nothing is approximated: values and gradients are
     those of `plain` up to rounding, and members that share a maximum share its gradient evenly. It takes a fraction of
     the memory, without gradient as well.
@@ -109,7 +110,7 @@ class SetEncoder(nn.Module, TakesSets):
         """Say whether `plain` is the better way on a GPU.
 
         It keeps two activations for each level, h and h - max h. With three layers it launches 50 kernels forward and
-        backward (65 for packed sets), however many sets there are, and never waits. The short way launches 138 (149)
+        backward (65 for packed sets), however many sets there are, and never waits. The short way launches 147 (160)
         for each chunk and waits for each level, since how many rows win is a value on the GPU; it multiplies half as
         much. 64 clouds of 1000 and 256 channels keep 0.4 GB and are multiplied in some milliseconds: nothing is left
         to save. 64 clouds of 5000 and 512 channels keep 3.9 GB. Above `KEPT_BYTES` memory decides.
@@ -154,15 +155,16 @@ class _Curve(NamedTuple):
     squash: Callable[[Tensor], Tensor]  # in place
     whole: Callable[[Tensor], Tensor]  # s itself
     slope: Callable[[Tensor], Tensor]  # s'(z) as a function of h
+    flat: float | None  # what squash gives where s' is zero
 
 
 # tanh(z) = 2 / (1 + exp(-2 z)) - 1 takes half the time of tanh, and -2 goes into the weights without loss of a digit.
 # torch.sigmoid would be faster still, but may round the last elements of a tensor in another way than the others:
 # identical members would no longer tie. So does ELU, which is not here.
 _CURVES = {
-    nn.Tanh: _Curve(True, lambda z: z.exp_().add_(1).reciprocal_(), torch.tanh, lambda h: 1 - h * h),
-    nn.ReLU: _Curve(False, torch.relu_, torch.relu, lambda h: h.gt(0).to(h.dtype)),
-    type(None): _Curve(False, lambda z: z, lambda z: z, torch.ones_like),
+    nn.Tanh: _Curve(True, lambda z: z.exp_().add_(1).reciprocal_(), torch.tanh, lambda h: 1 - h * h, 1.0),
+    nn.ReLU: _Curve(False, torch.relu_, torch.relu, lambda h: h.gt(0).to(h.dtype), 0.0),
+    type(None): _Curve(False, lambda z: z, lambda z: z, torch.ones_like, None),
 }
 
 
@@ -172,6 +174,17 @@ class _Chunk(NamedTuple):
     first: int
     start: int
     sizes: list[int]
+
+    def winners(self, below: Tensor, flat: Tensor | None, sets: Tensor) -> Tensor:
+        """Say which rows win a channel that is not flat in their set: (rows,), from h - max h and (sets, channels)."""
+        if flat is not None and (not may_look(flat) or flat.any()):
+            # In a trained network many members share a maximum of tanh that was rounded to 1.
+            flat = flat.to(below.dtype)
+            if min(self.sizes) == max(self.sizes):
+                below = (below.view(len(self.sizes), -1, below.shape[1]) - flat.unsqueeze(1)).view_as(below)
+            else:
+                below = below - flat.index_select(0, sets)
+        return _wins(below.amax(1))
 
     def subtract_max(self, rows: Tensor, sets: Tensor) -> Tensor:
         """Subtract from each member the maxima of its set, in place, and give them: (sets, channels)."""
@@ -255,10 +268,13 @@ class _WinningRows(Function):
             outputs.append(output)
             winners = torch.zeros_like(set_index, dtype=torch.bool)
             for level in range(len(climb.layers), ctx.bottom - 1, -1):
-                winners |= _wins(belows[level].amax(1))
+                last = level == len(climb.layers)
+                # Neither the input nor the last z has gone through the activation.
+                flat = None if last or not level or curve.flat is None else tops[level].eq(curve.flat)
+                winners |= chunk.winners(belows[level], flat, set_index)
                 places = winners.nonzero().squeeze(1)
                 rows = belows[level].index_select(0, places)
-                if level == len(climb.layers):  # there it is enough to know who won
+                if last:  # there it is enough to know who won
                     rows = _wins(rows)
                 kept += [places, set_index.index_select(0, places), rows, tops[level]]
         output = torch.cat(outputs)
@@ -301,6 +317,10 @@ class _WinningRows(Function):
 
 
 def _share(per_set: Tensor, wins: Tensor, sets: Tensor) -> Tensor:
-    """Divide what each set has for a channel evenly among the members that won it."""
+    """Divide what each set has for a channel evenly among the members that won it.
+
+    If it is flat they may be absent, and what is divided comes to nothing.
+    """
     wins = wins.to(per_set.dtype)
-    return (per_set / torch.zeros_like(per_set).index_add_(0, sets, wins)).index_select(0, sets).mul_(wins)
+    count = torch.zeros_like(per_set).index_add_(0, sets, wins).clamp_(min=1)
+    return (per_set / count).index_select(0, sets).mul_(wins)

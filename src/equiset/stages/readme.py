@@ -16,7 +16,7 @@ from equiset.stages import judge_published
 BEGIN = "<!-- published results: written by `make reference`, do not edit -->"
 END = "<!-- end of published results -->"
 OPEN = "not tested"
-SHORT = {"generated sets": "generated", "reproduced": "✓ reproduced", "not reproduced": "✗ not reproduced"}
+SHORT = {"generated sets": "generated", "reproduced": "✓&nbsp;reproduced", "not reproduced": "✗&nbsp;not reproduced"}
 
 
 def main(argv: list[str] | None = None) -> None:
