@@ -38,7 +38,8 @@ def views(name: str, measure: Measure) -> dict[str, str]:
     shared |= {"orderByKey": columns[0], "orderByAsc": not name.endswith("accuracy")}
     # Else they stand in the order of the alphabet, and cut off after a few letters.
     table = {"selectedColumns": columns, "columnOrder": columns, "columnWidths": dict.fromkeys(columns, 210)}
-    section = {"uuid": "chosen", "name": "Results and curves", "display": True, "deleted": False, "isGenerated": False}
+    # MLflow sorts sections by name, and this one should come before "cost".
+    section = {"uuid": "chosen", "name": "All variants", "display": True, "deleted": False, "isGenerated": False}
     lines = dict.fromkeys([*measure.curves, "train_loss"])
     charts = [_chart("BAR", result), *(_chart("LINE", key, **_LINE) for key in lines), _chart("BAR", metrics[1])]
     # Not grouped by variant: MLflow would choose the colours of groups, and give several of them the same one.

@@ -97,7 +97,7 @@ def test_clicks_lead_from_mlflows_home_to_runs_charts_and_artifacts(browser, mlf
         page.click("Curves")
         page.wait_for_text("You're viewing a shared view")
         page.click("label:has(input[value=CHART])")
-        page.wait_for_text("Results and curves")
+        page.wait_for_text("All variants")
         # Plotly draws a curve as a path with one point for each epoch.
         assert page.wait_for(CURVE).count("L") == 2
         keep(page, f"mlflow-{experiment}-charts")
