@@ -164,7 +164,7 @@ def test_the_readme_takes_its_numbers_from_the_files(tmp_path):
     assert "old" not in page
     for words in (
         "|M1 said|> 80 %|IV: 81.2 %|MNIST, 30 epochs, 1 seed|✓&nbsp;reproduced†|",
-        "|L1 proved|proof|0|generated|✗ not reproduced|",
+        "|L1 proved|proof|0|generated|✗&nbsp;not reproduced|",
         "Not tested: P1, P2. ",
         "On the paper's data: 1 of 3 numeric claims reproduced, 2 not tested. Of the 1 others: 1 not reproduced on gen",
         'alt="Dots | and bars"',
