@@ -34,6 +34,10 @@ HEIGHT = "viridis"
 SHOW = ("airplane", "chair", "guitar", "lamp", "toilet", "person", "car", "bottle")
 
 
+POINT = 1e-3
+"""Particles of figure 3 that are no farther apart than this, in coordinates as the network has them, are one point."""
+
+
 def _cells(material: Material, name: str) -> list[Cell]:
     """Return what both tables say of a variant."""
     group, found = material.runs[name], material.measures(name, "test_accuracy")
@@ -221,6 +225,8 @@ def figure3(material: Material) -> Figure:
             points = points - np.median(points, axis=0)
             extent = np.abs(points).max(axis=1)
             limit = 1.2 * float(np.quantile(extent, 0.98))  # the few particles far out hardly count for a mean
+            reach = f"±{limit:.2g}" if limit > POINT else "one point"
+            limit = limit if limit > POINT else 1.0
             points = points[extent <= limit]
             for view, azimuth in enumerate((-55, 25)):
                 place = (0.05 + column * side, top + head + view * side, side)
@@ -229,7 +235,7 @@ def figure3(material: Material) -> Figure:
                 _draw_cloud(axes, points, azimuth, 1.2, limit)
             under = 1 - (top + head + 2 * side + 0.02) / height
             middle = (0.05 + (column + 0.5) * side) / width
-            canvas.text(middle, under, f"unit {unit}, ±{limit:.2g}", ha="center", va="top", fontsize=6)
+            canvas.text(middle, under, f"unit {unit}, {reach}", ha="center", va="top", fontsize=6)
     bar = canvas.add_axes((0.06, 0.36 / height, 0.2, 0.07 / height))
     bar.imshow(np.linspace(0, 1, 256)[None], aspect="auto", cmap=HEIGHT, extent=(-1, 1, 0, 1))
     bar.set(yticks=[], xticks=(-1, 0, 1), xticklabels=("bottom", "0", "top"))
