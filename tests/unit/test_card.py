@@ -138,7 +138,7 @@ def encoded(sets, packed, short, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("packed", "short", "launches", "waits"), [(0, 0, 55, 0), (1, 0, 70, 0), (0, 1, 150, 4), (1, 1, 165, 4)]
+    ("packed", "short", "launches", "waits"), [(0, 0, 55, 0), (1, 0, 70, 0), (0, 1, 140, 4), (1, 1, 155, 4)]
 )
 def test_what_the_encoder_launches_does_not_depend_on_the_number_of_sets(packed, short, launches, waits, monkeypatch):
     few, many = (encoded(sets, packed, short, monkeypatch) for sets in (8, 64))

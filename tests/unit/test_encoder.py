@@ -211,7 +211,7 @@ def test_only_winners_are_kept():
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize(("activation", "far"), [("tanh", 60.0), ("tanh", -60.0), ("relu", -60.0)])
+@pytest.mark.parametrize(("activation", "far"), [("tanh", 60.0), ("relu", -60.0)])
 def test_a_channel_without_slope_keeps_no_members(activation, far, packed):
     """As in trained networks: all members of a set share its maximum, and none of them gets a gradient from it."""
     encoder, x, kept = build(3, 8, 8, 8, activation=activation), randn(1000, 3), []

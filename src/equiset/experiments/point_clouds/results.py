@@ -32,8 +32,6 @@ HEIGHT = "viridis"
 """Colours of a cloud, by height."""
 # Classes that a reader recognises in a small picture, best first.
 SHOW = ("airplane", "chair", "guitar", "lamp", "toilet", "person", "car", "bottle")
-
-
 POINT = 1e-3
 """Particles of figure 3 that are no farther apart than this, in coordinates as the network has them, are one point."""
 
