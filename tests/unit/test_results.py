@@ -154,6 +154,15 @@ def test_figures_survive_missing_variants_and_speak_of_bands_only_where_there_ar
     assert "Bands span the seeds." in texts(two)
 
 
+def test_figure_1_beside_a_run_without_predictions(tmp_path):
+    without = run_of(tmp_path, "III-N6")
+    (without.folder / "predictions.parquet").unlink()
+    figure = results.figure1(material("mnist_sums", without, run_of(tmp_path, "IV-N6", share=0.25)))
+    assert figure.seen.endswith("after the last one: IV-N6 25.0 %.")
+    dotted = [line for line in figure.canvas.axes[0].lines if line.get_linestyle() == ":"]
+    assert [line.get_ydata()[0] for line in dotted] == [100]  # all labels are the same
+
+
 def test_growing_dropout_is_drawn_only_where_it_grows(tmp_path):
     with pytest.raises(NothingToShowError, match="two rates"):
         results.dropout(material("mnist_sums", run_of(tmp_path, "I-N6")))

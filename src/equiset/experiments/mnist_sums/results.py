@@ -85,9 +85,10 @@ def figure1(material: Material) -> Figure:
             draw_curve(axis, group, "validation_accuracy", **look)
             after = material.measures(name, "train_accuracy").value
             axis.plot(last, 100 * after, **look, markerfacecolor="none", markersize=5, clip_on=False)
-        for name in list(drawn)[:1]:
-            guess = material.measures(name, "guess_accuracy").value
-            axis.axhline(100 * guess, color=BLACK, linewidth=0.8, linestyle=":")
+        # The same for all, but runs without predictions have none.
+        guesses = (material.measures(name, "guess_accuracy").value for name in drawn)
+        guess = max(guesses, key=np.nan_to_num, default=np.nan)
+        axis.axhline(100 * guess, color=BLACK, linewidth=0.8, linestyle=":")
         axis.set(title=f"N = {members}" + f", {title}" * bool(title), ylim=(0, 100))
     for axis in axes[:, 0]:
         axis.set_ylabel("accuracy (%)")
@@ -97,7 +98,8 @@ def figure1(material: Material) -> Figure:
     keys = [*handles, *CURVE_KEY, Line2D([], [], color="0.3", **after_key), guess_key]
     canvas.legend(handles=keys, loc="outside right center", fontsize=7)
     name_data(canvas, runs, seed_bands(runs))
-    ends = (f"{name} {material.measures(name, 'validation_accuracy').shown} %" for name in runs)
+    last = {name: material.measures(name, "validation_accuracy") for name in runs}
+    ends = (f"{name} {measure.shown} %" for name, measure in last.items() if np.isfinite(measure.value))
     return Figure(canvas, f"Accuracy by epoch. Validation after the last one: {', '.join(ends)}.")
 
 
