@@ -26,6 +26,7 @@ def claims_table(judgements: list[Judgement]) -> Table:
     rows = []
     for one in judgements:
         claim, numbers = one.claim, one.numbers
+        epochs = sorted({number.epochs for number in numbers} - {0})
         rows.append(
             {
                 "claim": claim.id,
@@ -42,7 +43,7 @@ def claims_table(judgements: list[Judgement]) -> Table:
                 "data_share": min((number.share for number in numbers), default=float("nan")),
                 "scale": one.scale,
                 "seeds": one.seeds,
-                "epochs": max((number.epochs for number in numbers), default=0),
+                "epochs": " to ".join(dict.fromkeys(map(str, epochs[:1] + epochs[-1:]))),
                 "runs": ";".join(one.runs),
             }
         )
