@@ -67,6 +67,13 @@ def test_one_row_for_each_claim_with_all_that_a_reader_asks(run, tmp_path):
     assert table.loc["F1", "reason"] == "experiment not run"
 
 
+def test_runs_of_different_length_are_said(run, tmp_path):
+    longer = write_run(tmp_path, "point_clouds", "pooling-1000", clouds([0.83]), curve=[0.8] * 30)
+    length = len(run.metrics)
+    table = judged(run, tmp_path / "claims", measured(run, longer).numbers)
+    assert list(table.loc[["P2", "P3", "F1"], "epochs"]) == [str(length), f"{length} to 30", ""]
+
+
 def test_a_changed_file_changes_the_verdict_in_every_format(run, tmp_path):
     judged(run, tmp_path / "before")
     clouds([0.6, 0.61, 0.62]).to_parquet(run.folder / "predictions.parquet", index=False)
