@@ -309,7 +309,7 @@ def test_senders_of_one_project_wait_for_each_other(uri, tmp_path):
 
 def test_a_network_is_registered_and_loaded_again_with_any_set_size(uri, tmp_path):
     settings = resolve(read_config(CONFIG), "smoke").experiment("mnist_sums").variants["IV-N3"]
-    torch.manual_seed(0)  # of these weights no output is so near zero that rounding shows
+    torch.manual_seed(172)  # weights with no output below .02, where rounding would show in a relative difference
     network = SumNet(settings, 3).eval()
     folder = write_run(tmp_path, members=3)
     info = read_json(folder / "run.json")
