@@ -40,14 +40,15 @@ class SetDropout(Draws, TakesSets):
                 raise ValueError("independent dropout of packed sets cannot be shared by several processes")
             return pack(self.dropout(values, self.p), sets)
         if layout is not None:
-            kept = self.draw(layout.n_sets, lambda n: self._draw(values, n, values.shape[1]))
+            kept = self.factors(values, layout.n_sets, values.shape[1])
             return pack(values * kept.index_select(0, layout.set_index), sets)
         batch, _, channels, *trailing = values.shape
-        kept = self.draw(batch, lambda n: self._draw(values, n, channels))
+        kept = self.factors(values, batch, channels)
         return pack(values * kept.view(batch, 1, channels, *(1 for _ in trailing)), sets)
 
-    def _draw(self, values: Tensor, *shape: int) -> Tensor:
-        return F.dropout(values.new_ones(shape), self.p)
+    def factors(self, like: Tensor, sets: int, channels: int) -> Tensor:
+        """Draw what each channel of each set is multiplied by, 0 or 1 / (1 - p): (sets, channels)."""
+        return self.draw(sets, lambda n: F.dropout(like.new_ones(n, channels), self.p))
 
     def extra_repr(self) -> str:
         return f"p={self.p}, simultaneous={self.simultaneous}"

@@ -30,18 +30,18 @@ class SetEncoder(nn.Module, TakesSets):
     f(x) = pool(hₖ), hₗ = σ((hₗ₋₁ − 1 max hₗ₋₁) Γₗ + βₗ) (eq. 5), h₀ = x; other forms as in `SetLayer`.
     `SetDropout` follows each layer if asked for.
 
-    Where layers are max-normalised, the pooling is a maximum and no dropout acts, few members matter to the gradient.
+    Where layers are max-normalised and the pooling is a maximum, few members matter to the gradient.
     The pooled maximum passes it to the members that win a channel of hₖ. The layer below passes it to the same
-    members, and through −1 max hₖ₋₁ to those that win a channel of hₖ₋₁; and so on down to the input. A channel whose
-    maximum is so large that σ is flat there passes nothing, however many members share it. All other members have a
-    gradient of exactly zero. So a few sets at a time go through all layers, only the rows of winners
-    are kept, and the backward pass multiplies these rows alone. Nothing is approximated: values and gradients are
-    those of `plain` up to rounding, and members that share a maximum share its gradient evenly. It takes a fraction of
-    the memory, without gradient as well.
+    members, and through −1 max hₖ₋₁ to those that win a channel of hₖ₋₁; and so on down to the input. Dropout changes
+    no winner, since all members share it. A channel that is dropped, or whose maximum is so large that σ is flat there,
+    passes nothing, however many members share it. All other members have a gradient of exactly zero. So a few sets at a
+    time go through all layers, only the rows of winners are kept, and the backward pass multiplies these rows alone.
+    Nothing is approximated: values and gradients are those of `plain` up to rounding, and members that share a maximum
+    share its gradient evenly. It takes a fraction of the memory, without gradient as well.
 
     `plain` runs instead, with the same parameters, on a GPU that has room for it (`_fits`), where a CUDA graph is
     captured, and wherever this does not hold: other forms, poolings or activations
-    (None and relu go the short way as well); dropout that acts; hooks on a layer; an empty batch; `torch.compile`,
+    (None and relu go the short way as well); hooks on a layer; an empty batch; `torch.compile`,
     `torch.export` and `torch.func`; forward derivatives; half precision of the values or by autocast, which is left to
     the rules of torch for each operation. Derivatives of the gradient (``create_graph=True``) are refused, except by
     `plain`.
@@ -94,11 +94,20 @@ class SetEncoder(nn.Module, TakesSets):
         biases = [values.new_zeros(layer.out_features) if layer.bias is None else layer.bias for layer in self.layers]
         weights = [layer.weight for layer in self.layers]
         parameters = [parameter for pair in zip(weights, biases, strict=True) for parameter in pair]
+        factors = self._factors(values, len(values) if layout is None else layout.n_sets)
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (values, *parameters)):
-            return _WinningRows.apply(values, layout, curve, *parameters)
-        with torch.no_grad():
-            climb = _Climb(curve, parameters, values, layout)  # type: ignore[arg-type]
-            return torch.cat([climb(chunk, climb.sets_of(chunk))[0] for chunk in climb.chunks])
+            pooled = _WinningRows.apply(values, layout, curve, factors, *parameters)
+        else:
+            with torch.no_grad():
+                climb = _Climb(curve, parameters, values, layout, factors)  # type: ignore[arg-type]
+                pooled = torch.cat([climb(chunk, climb.sets_of(chunk))[0] for chunk in climb.chunks])
+        return pooled * factors[-1] if factors else pooled
+
+    def _factors(self, values: Tensor, sets: int) -> list[Tensor]:
+        """Draw the dropout of each layer as `plain` does; nothing if none acts."""
+        if not self.dropout.training or self.dropout.p == 0:
+            return []
+        return [self.dropout.factors(values, sets, layer.out_features) for layer in self.layers]  # type: ignore[arg-type]
 
     def plain(self, sets: Tensor | PackedSets) -> Tensor:
         """Do the same layer by layer, over all members, with derivatives of any order."""
@@ -126,19 +135,11 @@ class SetEncoder(nn.Module, TakesSets):
     def _curve(self, values: Tensor, layout: Layout | None) -> "_Curve | None":
         """Give the activation if it is enough to follow the winners, else None."""
         curves = {_CURVES.get(type(layer.activation)) for layer in self.layers}
-        dropped = self.dropout.training and self.dropout.p > 0
         other = self.pool.pooling != "max" or any(layer.form != "max-norm" for layer in self.layers)
         # Sets without members, and types or devices that do not go together, are for `plain` to complain about.
         sizes = values.shape[:2] if layout is None else (layout.n_sets, *layout.host_sizes)
         kinds = {(tensor.dtype, tensor.device) for tensor in (values, *self.parameters())}
-        if (
-            max(len(curves), len(kinds)) > 1
-            or dropped
-            or other
-            or 0 in sizes
-            or values.dtype.itemsize < 4
-            or values.is_meta
-        ):
+        if max(len(curves), len(kinds)) > 1 or other or 0 in sizes or values.dtype.itemsize < 4 or values.is_meta:
             return None
         names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
         hooked = any(getattr(module, name) for module in self.modules() if module is not self for name in names)
@@ -198,12 +199,26 @@ class _Chunk(NamedTuple):
         rows.sub_(largest.index_select(0, sets))
         return largest
 
+    def multiply(self, rows: Tensor, factors: Tensor, sets: Tensor) -> None:
+        """Multiply each member by the factors of its set, in place."""
+        if min(self.sizes) == max(self.sizes):
+            rows.view(len(self.sizes), -1, rows.shape[1]).mul_(factors.unsqueeze(1))
+        else:
+            rows.mul_(factors.index_select(0, sets))
+
+    def of(self, per_set: list[Tensor]) -> list[Tensor]:
+        """Cut what these sets have out of what all have."""
+        return [values[self.first :][: len(self.sizes)] for values in per_set]
+
 
 class _Climb:
     """The way up through all layers, for some sets at a time."""
 
-    def __init__(self, curve: _Curve, parameters: Sequence[Tensor], values: Tensor, layout: Layout | None) -> None:
+    def __init__(
+        self, curve: _Curve, parameters: Sequence[Tensor], values: Tensor, layout: Layout | None, factors: list[Tensor]
+    ) -> None:
         self.curve = curve
+        self.factors = factors
         self.layers = [*zip(parameters[::2], parameters[1::2], strict=True)]
         if curve.doubled:
             # From t - max t of one level, half of h - max h, to the input of `squash` at the next, or to the last z.
@@ -234,16 +249,19 @@ class _Climb:
     def __call__(self, chunk: _Chunk, sets: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Give the output of the sets, and t - max t (until the next call) and max t of each level.
 
-        The last level is z itself, since the maximum of an activation is the activation of the maximum.
+        The last level is z itself, since the maximum of an activation is the activation of the maximum. Dropout has
+        multiplied t - max t, except at the last level.
         """
         belows = [memory[: sum(chunk.sizes)] for memory in self.memory]
         belows[0].copy_(self.rows[chunk.start :][: sum(chunk.sizes)])
-        tops = [chunk.subtract_max(belows[0], sets)]
+        tops, factors = [chunk.subtract_max(belows[0], sets)], chunk.of(self.factors)
         for level, (weight, bias) in enumerate(self.layers, start=1):
             torch.addmm(bias, belows[level - 1], weight.t(), out=belows[level])
             if level < len(self.layers):
                 self.curve.squash(belows[level])
             tops.append(chunk.subtract_max(belows[level], sets))
+            if factors and level < len(self.layers):
+                chunk.multiply(belows[level], factors[level - 1], sets)
         return self.curve.whole(tops[-1]), belows, tops
 
 
@@ -256,22 +274,27 @@ class _WinningRows(Function):
     """The max-normalised layers and the maximum over the members, (sets, w_k), for first derivatives."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, layout: Layout | None, curve: _Curve, *parameters: Tensor) -> Tensor:
-        climb = _Climb(curve, parameters, values, layout)
+    def forward(
+        ctx: Any, values: Tensor, layout: Layout | None, curve: _Curve, factors: list[Tensor], *parameters: Tensor
+    ) -> Tensor:
+        climb = _Climb(curve, parameters, values, layout, factors)
         # Below the lowest layer whose gradient is wanted, nothing has to be kept.
-        ctx.bottom = 0 if ctx.needs_input_grad[0] else ctx.needs_input_grad[3:].index(True) // 2
-        ctx.curve, ctx.shape, ctx.chunks = curve, values.shape, climb.chunks
+        ctx.bottom = 0 if ctx.needs_input_grad[0] else ctx.needs_input_grad[4:].index(True) // 2
+        ctx.curve, ctx.shape, ctx.chunks, ctx.factors = curve, values.shape, climb.chunks, factors
         outputs, kept = [], []
         for chunk in climb.chunks:
             set_index = climb.sets_of(chunk)
             output, belows, tops = climb(chunk, set_index)
             outputs.append(output)
             winners = torch.zeros_like(set_index, dtype=torch.bool)
+            dropped = [factor.eq(0) for factor in chunk.of(factors)]
             for level in range(len(climb.layers), ctx.bottom - 1, -1):
                 last = level == len(climb.layers)
                 # Neither the input nor the last z has gone through the activation. A GPU is spared the launches.
                 through = level > 0 and not last and may_look(values)
                 flat = tops[level].eq(curve.flat) if through and curve.flat is not None else None
+                if dropped and level:
+                    flat = dropped[level - 1] if flat is None else flat | dropped[level - 1]
                 winners |= chunk.winners(belows[level], flat, set_index)
                 places = winners.nonzero().squeeze(1)
                 rows = belows[level].index_select(0, places)
@@ -287,7 +310,7 @@ class _WinningRows(Function):
         if torch.is_grad_enabled():
             # Not left to once_differentiable, which gives a gradient without its own derivative if `grad` is constant.
             raise RuntimeError("SetEncoder has first derivatives only; with create_graph=True use encoder.plain(sets)")
-        wants_values, _, _, *wanted = ctx.needs_input_grad
+        wants_values, _, _, _, *wanted = ctx.needs_input_grad
         output, *saved = ctx.saved_tensors
         parameters, kept = saved[: len(wanted)], iter(saved[len(wanted) :])
         grads = [torch.zeros_like(each) if want else None for each, want in zip(parameters, wanted, strict=True)]
@@ -295,6 +318,7 @@ class _WinningRows(Function):
         per_output = (grad * ctx.curve.slope(output)).split([len(chunk.sizes) for chunk in ctx.chunks])
         for chunk, sums in zip(ctx.chunks, per_output, strict=True):
             places, sets, wins, _ = (next(kept) for _ in range(4))
+            factors = chunk.of(ctx.factors)
             # The gradient of z: `sums` over each set, and `rows` of the members that won.
             rows = _share(sums, wins, sets)
             for level in range(len(parameters) // 2 - 1, ctx.bottom - 1, -1):
@@ -310,11 +334,15 @@ class _WinningRows(Function):
                 # The gradient of h - max h: h passes it to the same members, max h to those that won there.
                 rows = _share(-sums @ weight, _wins(below), sets).index_add_(0, among, rows @ weight)
                 if level:
+                    if factors:
+                        factor = factors[level - 1].index_select(0, sets)
+                        rows *= factor
+                        below = below / torch.where(factor == 0, 1, factor)
                     rows *= ctx.curve.slope(scale * (below + top.index_select(0, sets)) + (1 - scale))
                     sums = torch.zeros_like(top).index_add_(0, sets, rows)
                 else:
                     grad_values.view(-1, ctx.shape[-1])[chunk.start :].index_copy_(0, places, rows)  # type: ignore[union-attr]
-        return grad_values, None, None, *grads
+        return grad_values, None, None, None, *grads
 
 
 def _share(per_set: Tensor, wins: Tensor, sets: Tensor) -> Tensor:
