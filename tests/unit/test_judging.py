@@ -242,6 +242,14 @@ def test_memorising_is_a_gap_between_training_and_validation(tmp_path):
     # With a single seed nothing shows how much that distance moves.
     one = judge(CLAIMS["M3"], measured(*runs("one", train=0.95, seeds=(0,)))).rulings
     assert [ruling.verdict for ruling in one] == ["reproduced", "reproduced", "not tested"]
+    # Unless the validations show it: here not at all, then by three to and fro.
+    for moving, expected in ((0.0, "not reproduced"), (3.0, "not tested")):
+        single = runs(f"moving by {moving}", train=0.95, seeds=(0,))
+        for run in single:
+            metrics = pd.read_parquet(run.folder / "metrics.parquet")
+            metrics["validation_distance_from_mean"] = 0.05 + moving * (metrics["epoch"] % 2)
+            metrics.to_parquet(run.folder / "metrics.parquet")
+        assert judge(CLAIMS["M3"], measured(*single)).rulings[2].verdict == expected
 
 
 def test_the_three_digits_end_in_the_papers_order(tmp_path):

@@ -12,6 +12,7 @@ from equiset.experiments.mnist_sums.sets import make_sets
 from equiset.experiments.mnist_sums.settings import MnistSets, MnistVariant
 from equiset.experiments.mnist_sums.task import Task
 from equiset.files import read_json, write_json
+from equiset.training import evaluate
 
 TRAINING = {"epochs": 1, "batch_size": 16, "optimizer": {"learning_rate": 0.001}}
 
@@ -229,3 +230,8 @@ def test_predictions_cover_both_splits_and_agree_with_the_network(store, tmp_pat
     first = predictions[predictions["split"] == "validation"].iloc[:256]
     assert (model(images).argmax(1).numpy() == first["predicted"].to_numpy()).all()
     assert first["probability"].between(0, 1).all()
+    whole = predictions[predictions["split"] == "validation"]
+    offsets = whole["predicted"] - whole["label"].mean()
+    validated = evaluate(task, model, "float32", task.device)
+    assert validated["distance_from_mean"] == pytest.approx(offsets.abs().mean(), rel=1e-5)
+    assert validated["accuracy"] == pytest.approx((whole["predicted"] == whole["label"]).mean())

@@ -46,8 +46,8 @@ class Measure:
     """What guessing gets."""
     compared: bool = False
     """Whether variants that learn from the same sets are compared by it."""
-    moves: bool = True
-    """Whether the number is of the curve's kind, so that it moves as much as the curve does."""
+    moves: tuple[str, ...] = ()
+    """Columns as in `curves` that show how much the number moves, if these are of another kind than the number."""
     trained: bool = True
     """Whether its interval must cover other trainings."""
     least_items: int = 100
@@ -257,8 +257,8 @@ def _facts(runs: list[Run], experiment: str, sources: list[Run]) -> dict[str, An
     }
 
 
-def _curve(run: Run, measure: Measure) -> tuple[str, np.ndarray]:
-    for name in measure.curves:
+def _curve(run: Run, columns: tuple[str, ...]) -> tuple[str, np.ndarray]:
+    for name in columns:
         if name in run.metrics and run.metrics[name].notna().any():
             return name, run.metrics[name].dropna().to_numpy()
     return "", np.empty(0)
@@ -266,7 +266,7 @@ def _curve(run: Run, measure: Measure) -> tuple[str, np.ndarray]:
 
 def _movement(runs: list[Run], measure: Measure) -> float | None:
     """Return how much a number moved at the end of one run, or a difference at the end of two."""
-    found = [movement(_curve(run, measure)[1]) if measure.moves else None for run in runs]
+    found = [movement(_curve(run, measure.moves or measure.curves)[1]) for run in runs]
     return None if None in found else float(np.sqrt(np.sum(np.square(found))))
 
 
@@ -274,7 +274,7 @@ def _unfinished(runs: list[Run], measure: Measure) -> str:
     """Say which runs ended too early: while their curve still rose, or before that could be seen."""
     found = {}
     for run in runs if measure.curves else []:
-        name, curve = _curve(run, measure)
+        name, curve = _curve(run, measure.curves)
         if len(curve) < LAST:
             found[run.variant] = f"{run.variant}: too few epochs ({run.metrics['epoch'].max()}) to see it end"
         elif still_improves(curve, falls=not name.endswith("accuracy")):

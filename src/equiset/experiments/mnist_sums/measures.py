@@ -66,7 +66,7 @@ MEASURES = {
     "best_validation_accuracy": Measure(_best, VALIDATION, unit="%"),
     "best_epoch": Measure(_best_epoch),
     # How far predictions are from the mean label: at it, the network answers with values near the mean.
-    "distance_from_mean": Measure(_distance, VALIDATION, compared=True, moves=False),
+    "distance_from_mean": Measure(_distance, VALIDATION, compared=True, moves=("validation_distance_from_mean",)),
     "predictions_sd": Measure(lambda run: _offsets(run, "predicted")),
     "labels_sd": Measure(lambda run: _offsets(run, "label"), trained=False),
     # Always the most frequent training sum.

@@ -37,6 +37,7 @@ class Task:
             )
             for split, part in table.groupby("split", observed=True)
         }
+        self.mean_label = self.splits["validation"][1].float().mean()
 
     def build_model(self) -> nn.Module:
         members = self.splits["train"][0].shape[1]
@@ -63,8 +64,11 @@ class Task:
         images, labels = batch
         logits = model(images).float()
         loss = F.cross_entropy(logits, labels)
-        correct = (logits.detach().argmax(1) == labels).sum()
-        return loss, {"sets": len(labels), "loss": loss.detach() * len(labels), "accuracy": correct}
+        predicted = logits.detach().argmax(1)
+        sums = {"sets": len(labels), "loss": loss.detach() * len(labels), "accuracy": (predicted == labels).sum()}
+        if not model.training:
+            sums["distance_from_mean"] = (predicted - self.mean_label).abs().sum()
+        return loss, sums
 
     @torch.no_grad()
     def predict(self, model: nn.Module) -> pd.DataFrame:
