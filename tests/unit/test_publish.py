@@ -172,14 +172,21 @@ def test_the_readme_takes_its_numbers_from_the_files(tmp_path):
         assert words in page
     assert readme.with_results(page, tmp_path) == page
     assert "Table 1" not in page
-    table = {"variant": ["a|b"], "particles": 9, "paper": "82 ± 2 %"}
+    assert "faces" not in page
     found = Estimate(0.8, 0.7, 0.9, 0.01, np.nan, np.nan, "", 1, 100, 100, "")
-    number = Number(**asdict(found), experiment="point_clouds", variant="a|b", measure="test_accuracy", unit="%")
-    (tmp_path / "point_clouds" / "tables").mkdir(parents=True)
-    Measures([number]).write(tmp_path / "point_clouds" / "measures.parquet")
-    path = tmp_path / "point_clouds" / "tables" / "table1.csv"
-    pd.DataFrame(table | {"epochs": 200, "seeds": 1}).to_csv(path, index=False)
-    assert r"|a\|b|9|82 ± 2 %|80.0 ± 1.0|200|1|" in readme.with_results(page, tmp_path)
+    facts = {"variant": "a|b", "measure": "test_accuracy", "unit": "%", "data": "Data, 1 of 2"}
+    for experiment, name, column in (
+        ("point_clouds", "table1", "particles"),
+        ("outlier_faces", "accuracy", "training_sets"),
+    ):
+        table = {"variant": ["a|b"], column: len(name), "paper": "82 ± 2 %", "epochs": 200, "seeds": 1}
+        path = tmp_path / experiment / "tables" / f"{name}.csv"
+        path.parent.mkdir(parents=True)
+        Measures([Number(**asdict(found), experiment=experiment, **facts)]).write(path.parents[1] / "measures.parquet")
+        pd.DataFrame(table).to_csv(path, index=False)
+        shown = readme.with_results(page, tmp_path)
+        assert rf"|a\|b|{len(name)}|82 ± 2 %|80.0 ± 1.0|200|1|Data, 1 of 2|" in shown
+    assert "faces" in shown
 
 
 @pytest.mark.parametrize("page", ["", readme.BEGIN, f"{readme.END} {readme.BEGIN}", f"{readme.BEGIN * 2}{readme.END}"])

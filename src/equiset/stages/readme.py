@@ -52,10 +52,13 @@ def published(reference: Path) -> str:
         verdicts,
         f"{changed}Not tested: {', '.join(left) or 'none'}. [All claims]({reference}/claims/claims.md).",
     ]
-    if (reference / "point_clouds" / "tables" / "table1.csv").exists():
-        parts += ["**Table 1, accuracy on ModelNet40 (%)**", _markdown(_table1(reference / "point_clouds"))]
+    if (table1 := reference / "point_clouds" / "tables" / "table1.csv").exists():
+        parts += ["**Table 1, accuracy on ModelNet40 (%)**", _markdown(_accuracy(table1, {"Points": "particles"}))]
     if (figure1 := reference / "mnist_sums" / "figures" / "figure1.png").exists():
         parts += ["**Figure 1, sums of MNIST digits**", _image(figure1, "Accuracy by epoch of the four models")]
+    if (faces := reference / "outlier_faces" / "tables" / "accuracy.csv").exists():
+        title = "**Section 4.1, test sets in which the outlier among 16 faces is found (%)**"
+        parts += [title, _markdown(_accuracy(faces, {"Training sets": "training_sets"}))]
     return "\n\n".join(parts)
 
 
@@ -74,16 +77,19 @@ def _verdicts(judged: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _table1(folder: Path) -> pd.DataFrame:
-    table, measures = pd.read_csv(folder / "tables" / "table1.csv"), Measures.read(folder / "measures.parquet")
+def _accuracy(path: Path, columns: dict[str, str]) -> pd.DataFrame:
+    """Return the rows of a published table with few of its columns, some by their new names, and the test accuracy."""
+    table, measures = pd.read_csv(path), Measures.read(path.parents[1] / "measures.parquet")
+    numbers = [measures(variant, "test_accuracy") for variant in table["variant"]]
     return pd.DataFrame(
         {
             "Network": table["variant"],
-            "Points": table["particles"],
+            **{title: table[name] for title, name in columns.items()},
             "Paper": table["paper"],
-            "Ours": [measures(variant, "test_accuracy").with_spread for variant in table["variant"]],
+            "Ours": [number.with_spread for number in numbers],
             "Epochs": table["epochs"],
             "Seeds": table["seeds"],
+            "On": [number.data for number in numbers],
         }
     )
 

@@ -30,6 +30,7 @@ def accuracy(material: Material) -> Table:
                 ("variant", "Model", variant, _label(material, variant)),
                 ("output", "", group[0].settings["output"]),
                 ("precision", "", group[0].settings["training"]["precision"]),
+                ("training_sets", "", group[0].info["sets"]["train"]),
                 ("test_sets", "", test.answers),
                 ("test_accuracy", "Test (%)", test),
                 ("test_accuracy_sd_over_seeds", "95 % interval", test.seed_sd, test.interval),
