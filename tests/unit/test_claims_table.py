@@ -121,6 +121,18 @@ def test_the_figure_has_ours_beside_every_number_of_the_paper(run, tmp_path):
     assert faces_of_stand_ins == ["white"] * 2  # without its control it is no test
 
 
+def test_a_number_far_off_that_decides_nothing_leaves_the_others_room(run, tmp_path):
+    cut_short = write_run(tmp_path, "outlier_faces", "set-layer", faces(0.1, 0.1), curve=(0.1,))
+    axis = claims_figure(judge_all(list(CLAIMS.values()), measured(run, cut_short))).canvas.axes[0]
+    assert axis.get_xlim()[1] < 10  # points; 10 % instead of 75 %
+    (mark,) = [line for line in axis.lines if line.get_marker() == "<"]
+    assert axis.get_xlim()[0] < mark.get_xdata()[0] < -1
+    assert mark.get_markerfacecolor() == "white"
+    far = write_run(tmp_path / "far", "point_clouds", "set-1000", clouds([0.3] * 3))
+    axis = claims_figure(judge_all(list(CLAIMS.values()), measured(far))).canvas.axes[0]
+    assert axis.get_xlim()[0] < -57  # what fails is shown where it is
+
+
 def test_every_number_has_a_short_name():
     for claim in CLAIMS.values():
         if is_numeric(claim.paper):

@@ -45,7 +45,7 @@ def runs(tmp_path):
 def call(folder, runs, **more):
     (folder / "config.yaml").write_text("scale: paper\n")
     roles = {name: PAPER.experiment("mnist_sums").variants[name].role.model_dump() for name in ("III-N6", "IV-N6")}
-    options = ["--store", "nowhere", "--claims", CLAIMS, "--roles", json.dumps(roles), "--figures", "figure1"]
+    options = ["--store", "nowhere", "--claims", CLAIMS, "--roles", json.dumps(roles), "--shown", "accuracy", "figure1"]
     options += ["--config", folder / "config.yaml", "--output", folder / "reference" / "mnist_sums"]
     publish.main(["mnist_sums", "--runs", *(str(run.folder) for run in runs), *map(str, options)])
     return folder / "reference"

@@ -253,9 +253,8 @@ def published_options(wildcards):
     analyses = [file for file in analysis_files(paper) if Path(file).exists()]
     options = ["--runs", *ended, "--analyses", *analyses, "--store", store_of(paper)]
     options += ["--roles", roles_of(paper)]
-    settings = config_at("paper").experiment(wildcards.published)
-    figures = [name for name in settings.shown if name in settings.figures]
-    return options + ["--figures", *figures]
+    shown = config_at("paper").experiment(wildcards.published).shown
+    return options + ["--shown", *shown]
 
 
 def shown_files(scale, experiment, kinds=("csv", "md", "tex", "html", "png", "pdf")):

@@ -77,6 +77,8 @@ def draw_curve(
         low, high = curves.min(axis=1), curves.max(axis=1)
         axis.fill_between(curves.index, low, high, color=look["color"], alpha=0.15, linewidth=0)
     axis.set_xlabel("epoch")
+    if len(curves) == 1:  # or there would be fractions of epochs on the axis
+        axis.set_xlim(curves.index[0] - 1, curves.index[0] + 1)
     axis.xaxis.get_major_locator().set_params(integer=True)
 
 

@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--store", type=Path, help="folder that the stage `prepare` wrote")
     parser.add_argument("--claims", required=True, type=Path, help="the claims file")
     parser.add_argument("--roles", default="{}", type=json_object, help="JSON: running variants, in table order")
-    parser.add_argument("--figures", nargs="*", default=[], help="figures that the config asks for")
+    parser.add_argument("--shown", nargs="*", default=[], help="tables and figures that the config asks for")
     parser.add_argument("--config", required=True, type=Path, help="config file that the runs were made with")
     parser.add_argument("--output", required=True, type=Path, help="folder to write, and to add to if it is there")
     arguments = parser.parse_args(argv)
@@ -62,8 +62,11 @@ def show_all(arguments: argparse.Namespace) -> None:
     for variant in arguments.roles:
         published[variant] = sorted((folder / "runs" / variant).glob("seed*"))
     runs = [run for group in published.values() for run in group]
-    kinds = dict.fromkeys(settings.tables, ("tables", "csv", "md", "tex"))
-    kinds |= {name: ("figures", "png", "pdf") for name in arguments.figures if name not in settings.private}
+    kinds = {
+        name: ("tables", "csv", "md", "tex") if name in settings.tables else ("figures", "png", "pdf")
+        for name in arguments.shown
+        if name not in settings.private
+    }
     for part in ("tables", "figures"):
         shutil.rmtree(folder / part, ignore_errors=True)
     for name, (part, *endings) in kinds.items():
