@@ -146,17 +146,42 @@ def test_the_readme_takes_its_numbers_from_the_files(tmp_path):
             "> 80 %",
             "IV: 81.2 %; III: 1 %",
             "reproduced",
+            "one seed",
             "the steps",
             "the paper's data",
             "MNIST",
             1,
             30,
         ),
-        ("L1", "proved", "proof", "0", "not reproduced", "", "generated sets", "generated sets", 0, 0),
-        ("P1", "also said", "90", "—", "not tested", "", "", "", 0, 0),
-        ("P2", "also said", "91", "—", "not tested", "", "", "", 0, 0),
+        (
+            "L1",
+            "proved",
+            "proof",
+            "0",
+            "not reproduced",
+            "off by 1; two seeds",
+            "",
+            "generated sets",
+            "generated sets",
+            0,
+            0,
+        ),
+        ("P1", "also said", "90", "—", "not tested", "not run", "", "", "", 0, 0),
+        ("P2", "also said", "91", "—", "not tested", "not run", "", "", "", 0, 0),
     ]
-    columns = ["claim", "statement", "paper", "ours", "verdict", "changed", "rests_on", "data", "seeds", "epochs"]
+    columns = [
+        "claim",
+        "statement",
+        "paper",
+        "ours",
+        "verdict",
+        "reason",
+        "changed",
+        "rests_on",
+        "data",
+        "seeds",
+        "epochs",
+    ]
     pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "claims" / "claims.csv", index=False)
     page = readme.with_results(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n", tmp_path)
     assert page.startswith("before\n")
@@ -164,7 +189,7 @@ def test_the_readme_takes_its_numbers_from_the_files(tmp_path):
     assert "old" not in page
     for words in (
         "|M1 said|> 80 %|IV: 81.2 %|MNIST, 30 epochs, 1 seed|✓&nbsp;reproduced†|",
-        "|L1 proved|proof|0|generated|✗&nbsp;not reproduced|",
+        "|L1 proved|proof|0|generated|✗&nbsp;not reproduced: off by 1|",
         "Not tested: P1, P2. ",
         "On the paper's data: 1 of 3 numeric claims reproduced, 2 not tested. Of the 1 others: 1 not reproduced on gen",
         'alt="Dots | and bars"',

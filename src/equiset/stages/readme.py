@@ -15,8 +15,8 @@ from equiset.stages import judge_published
 
 BEGIN = "<!-- published results: written by `make reference`, do not edit -->"
 END = "<!-- end of published results -->"
-OPEN = "not tested"
-SHORT = {"generated sets": "generated", "reproduced": "✓&nbsp;reproduced", "not reproduced": "✗&nbsp;not reproduced"}
+OPEN, FAILED = "not tested", "not reproduced"
+SHORT = {"generated sets": "generated", "reproduced": "✓&nbsp;reproduced", FAILED: "✗&nbsp;not reproduced"}
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -63,7 +63,11 @@ def published(reference: Path) -> str:
 
 
 def _verdicts(judged: pd.DataFrame) -> pd.DataFrame:
-    """Return the judged claims in few words, each with its first number; a dagger where a rule was changed later."""
+    """Return the judged claims in few words, each with its first number, and what failed with how it did.
+
+    A dagger stands where a rule was changed later.
+    """
+    failed = judged["reason"].map(lambda text: f": {text.partition('; ')[0]}").where(judged["verdict"] == FAILED, "")
     seeds = judged["seeds"].map(lambda count: f", {count} seed{'s' * (count > 1)}" if count else "").astype(str)
     epochs = judged["epochs"].map(lambda count: f", {count} epochs" if count else "").astype(str)
     return pd.DataFrame(
@@ -72,7 +76,7 @@ def _verdicts(judged: pd.DataFrame) -> pd.DataFrame:
             "Paper": judged["paper"],
             "Ours": judged["ours"].map(lambda text: text.partition("; ")[0]),
             "On": judged["data"].replace(SHORT) + epochs + seeds,
-            "Verdict": judged["verdict"].replace(SHORT) + judged["changed"].map(lambda text: "†" * bool(text)),
+            "Verdict": judged["verdict"].replace(SHORT) + judged["changed"].map(lambda text: "†" * bool(text)) + failed,
         }
     )
 
