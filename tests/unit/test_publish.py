@@ -52,6 +52,8 @@ def call(folder, runs, **more):
 
 
 def test_all_that_judges_a_run_again_is_published(runs, tmp_path):
+    info = read_json(runs[1].folder / "run.json")
+    write_json(runs[1].folder / "run.json", info | {"machine": {"processor": "another", "cores": 4}})
     folder = call(tmp_path, runs) / "mnist_sums"
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     names = ("run.json", "metrics.parquet", "predictions.parquet", "weights.safetensors")
@@ -61,6 +63,7 @@ def test_all_that_judges_a_run_again_is_published(runs, tmp_path):
         *(f"runs/{variant}/seed0/{name}" for variant in ("IV-N6", "III-N6") for name in names),
     }
     page = (folder / "README.md").read_text()
+    assert "on a CPU, 2 cores, cpu and another, 4 cores, cpu, 1 thread a run" in page
     for words in ("the paper's data, whole: MNIST", "0123456789ab", "3.0 hours", "85.0 ± ", "figures/figure1.png"):
         assert words in page
 

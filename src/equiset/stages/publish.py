@@ -88,13 +88,15 @@ def page(title: str, groups: dict[str, list[Run]], config: Path, folder: Path) -
     first = runs[0].info
     hours = sum(sum(run.info["epoch_seconds"]) for run in runs) / 3600
     commits = sorted({run.info["git_commit"][:12] for run in runs})
-    machine = f"{first['machine']['processor']}, {first['machine']['cores']} cores, {first['device']}"
+    places = [(run.info["machine"], run.info["device"]) for run in runs]
+    machines = sorted({f"{machine['processor']}, {machine['cores']} cores, {device}" for machine, device in places})
     parts = [
         f"# {title}: published runs",
         f"Measured on {what_was_measured(groups)}",
-        f"Made by code {', '.join(commits)} with torch {first['versions']['torch']} on {machine}, {first['threads']} "
-        f"thread a run, {hours:.1f} hours of training by the clock, pauses included. To make them again, with the "
-        f"settings of `{config}`: `make reference`. To judge them again, without training: `make judge`.",
+        f"Made by code {', '.join(commits)} with torch {first['versions']['torch']} on {' and '.join(machines)}, "
+        f"{first['threads']} thread a run, {hours:.1f} hours of training by the clock, pauses included. "
+        f"To make them again, with the settings of `{config}`: `make reference`. To judge them again, without "
+        "training: `make judge`.",
         "`runs/` holds the settings, data digests, versions and times of every run, its metrics by epoch, its "
         "predictions and its weights; `measures.parquet` every number with its interval.",
     ]
