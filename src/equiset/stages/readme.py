@@ -68,14 +68,16 @@ def _verdicts(judged: pd.DataFrame) -> pd.DataFrame:
     A dagger stands where a rule was changed later.
     """
     failed = judged["reason"].map(lambda text: f": {text.partition('; ')[0]}").where(judged["verdict"] == FAILED, "")
-    seeds = judged["seeds"].map(lambda count: f", {count} seed{'s' * (count > 1)}" if count else "").astype(str)
-    epochs = judged["epochs"].map(lambda count: f", {count} epochs" if count else "").astype(str)
+    seeds, epochs = (
+        judged[f"{unit}s"].map(lambda count, unit=unit: f", {count} {unit}{'s' * (str(count) != '1')}" if count else "")
+        for unit in ("seed", "epoch")
+    )
     return pd.DataFrame(
         {
             "Claim": judged["claim"] + " " + judged["statement"].str.removesuffix("."),
             "Paper": judged["paper"],
             "Ours": judged["ours"].map(lambda text: text.partition("; ")[0]),
-            "On": judged["data"].replace(SHORT) + epochs + seeds,
+            "On": judged["data"].replace(SHORT) + epochs.astype(str) + seeds.astype(str),
             "Verdict": judged["verdict"].replace(SHORT) + judged["changed"].map(lambda text: "†" * bool(text)) + failed,
         }
     )
