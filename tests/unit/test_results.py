@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from equiset.experiments.mnist_sums import results
-from equiset.results.figures import NothingToShowError
+from equiset.results.figures import Canvas, NothingToShowError, draw_curve
 from equiset.results.tables import Table
 from equiset.stages import measure_runs, show
 
@@ -170,3 +170,17 @@ def test_growing_dropout_is_drawn_only_where_it_grows(tmp_path):
     assert "dropout" in settings.shown
     few = settings.model_copy(update={"run": ["I-N3", "I-N6", "IV-N6"]})
     assert few.shown == ("accuracy", "figure1")
+
+
+@pytest.mark.parametrize("lengths", [(1,), (1, 20), (20, 1)])
+def test_curves_of_any_length_are_in_sight_and_epochs_are_whole(tmp_path, lengths):
+    axis = Canvas().subplots()
+    for length in lengths:
+        run = write_run(tmp_path / str(length), "mnist_sums", "IV-N6", sums(0.5), curve=(0.5,) * length)
+        draw_curve(axis, [run], "validation_accuracy", color="black")
+    low, high = axis.get_xlim()
+    assert low < 1
+    assert max(lengths) < high
+    ticks = [tick for tick in axis.get_xticks() if low <= tick <= high]
+    assert ticks
+    assert all(tick == round(tick) for tick in ticks)

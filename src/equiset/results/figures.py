@@ -77,9 +77,8 @@ def draw_curve(
         low, high = curves.min(axis=1), curves.max(axis=1)
         axis.fill_between(curves.index, low, high, color=look["color"], alpha=0.15, linewidth=0)
     axis.set_xlabel("epoch")
-    if len(curves) == 1:  # or there would be fractions of epochs on the axis
-        axis.set_xlim(curves.index[0] - 1, curves.index[0] + 1)
-    axis.xaxis.get_major_locator().set_params(integer=True)
+    # With a single epoch, two ticks would be at fractions of epochs.
+    axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
 
 
 def seed_bands(runs: dict[str, list[Run]]) -> str:
