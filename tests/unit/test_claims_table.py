@@ -133,6 +133,14 @@ def test_a_number_far_off_that_decides_nothing_leaves_the_others_room(run, tmp_p
     assert axis.get_xlim()[0] < -57  # what fails is shown where it is
 
 
+def test_what_needs_no_end_is_not_called_unfinished_beside_its_verdict(tmp_path):
+    runs = [write_run(tmp_path, "outlier_faces", "set-layer", faces(0.2, 0.2), curve=(0.2,))]
+    runs.append(write_run(tmp_path, "outlier_faces", "set-pooling", faces(0.06, 0.06), curve=(0.06,)))
+    seen = claims_figure(judge_all(list(CLAIMS.values()), measured(*runs))).seen
+    assert "F1 Outlier among 16 faces: paper 75 %, ours unfinished: 20.0 %" in seen
+    assert "F2 Outlier, set pooling, test: paper chance, 6.2 %, ours 6.0 % ✓" in seen
+
+
 def test_every_number_has_a_short_name():
     for claim in CLAIMS.values():
         if is_numeric(claim.paper):

@@ -84,7 +84,9 @@ def _ours(row: Row) -> str:
     number = row[1].number
     if number is None or np.isnan(number.value):
         return "—"
-    return f"{number.with_spread}{' %' * (number.unit == '%')} {SIGNS[row[0].verdict]}".rstrip()
+    # A verdict may do without the end of the training: a network that cannot learn is at chance all along.
+    shown = number.shown if number.unfinished and row[0].verdict != "not tested" else number.with_spread
+    return f"{shown}{' %' * (number.unit == '%')} {SIGNS[row[0].verdict]}".rstrip()
 
 
 def _expected(row: Row) -> tuple[float, float, float]:
