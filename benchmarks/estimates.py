@@ -51,7 +51,7 @@ def epoch_operations(experiment: str, variant, config: Config) -> float:
             return one * sets.members * (3 * sets.train + sets.validation)
         case "point_clouds":
             # Backwards only the members that win a maximum count; the graph network has two products in each layer.
-            passes = {"graph": 6}.get(variant.model, 1.3 if variant.form == "max-norm" else 3)
+            passes = {"graph": 6}.get(variant.model, 1.3 if variant.form in ("max", "max-norm") else 3)
             return passes * dense([3] + [variant.width] * variant.layers) * sets.particles * MESHES
         case "redshift":
             members = 0.9 * MEMBERS * (LABELLED_SHARE if variant.model == "mlp" else 1)

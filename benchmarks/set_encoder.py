@@ -46,6 +46,17 @@ class StraightPooling(Straightforward):
         return x.amax(1)
 
 
+class Maximum(SetEncoder):
+    """The other form with a maximum, eq. 4."""
+
+    def __init__(self, widths: list[int]) -> None:
+        super().__init__(widths, "max")
+
+
+class StraightMaximum(Maximum):
+    forward = Maximum.plain
+
+
 def surfaces(batch: int, points: int) -> Tensor:
     return F.normalize(torch.randn(batch, points, 3), dim=2) * (0.5 + torch.rand(batch, 1, 3))
 
@@ -132,12 +143,25 @@ def pooling(batch: int, points: int, width: int, **options) -> Benchmark:
     )
 
 
+def maximum(batch: int, points: int, width: int, **options) -> Benchmark:
+    size = (surfaces, batch, points, width)
+    return Benchmark(
+        f"set encoder of eq. 4, {batch} x {points}, width {width}",
+        (
+            Form("SetEncoder, winners alone", step_of(Maximum, *size), kept=True),
+            Form("layer by layer, freed memory kept", step_of(StraightMaximum, *size), kept=True),
+        ),
+        **options,
+    )
+
+
 BENCHMARKS = [
     benchmark(64, 100, 256, trained="set-100", rounds=7),
     benchmark(64, 1000, 256, trained="set-1000", rounds=3, bar=3, memory_bar=6),
     # A quarter of the training's batch, which the ratios do not depend on, for the sake of time.
     benchmark(16, 5000, 512, rounds=3, warm=False, bar=5, memory_bar=6),
     pooling(64, 1000, 256, rounds=3),
+    maximum(64, 1000, 256, rounds=3),
 ]
 
 if __name__ == "__main__":

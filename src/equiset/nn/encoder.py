@@ -30,9 +30,9 @@ class SetEncoder(nn.Module, TakesSets):
     f(x) = pool(hₖ), hₗ = σ((hₗ₋₁ − 1 max hₗ₋₁) Γₗ + βₗ) (eq. 5), h₀ = x; other forms as in `SetLayer`.
     `SetDropout` follows each layer if asked for.
 
-    Where layers are max-normalised and the pooling is a maximum, few members matter to the gradient.
-    The pooled maximum passes it to the members that win a channel of hₖ. The layer below passes it to the same
-    members, and through −1 max hₖ₋₁ to those that win a channel of hₖ₋₁; and so on down to the input. Dropout changes
+    Where a layer sees the other members by their maximum (eq. 4, eq. 5) and the pooling is one, few members matter to
+    the gradient. The pooled maximum passes it to the members that win a channel of hₖ. The layer below passes it to the
+    same members, and through max hₖ₋₁ to those that win a channel of hₖ₋₁; and so on down to the input. Dropout changes
     no winner, since all members share it. A channel that is dropped, or whose maximum is so large that σ is flat there,
     passes nothing, however many members share it. All other members have a gradient of exactly zero. So a few sets at a
     time go through all layers, only the rows of winners are kept, and the backward pass multiplies these rows alone.
@@ -92,10 +92,10 @@ class SetEncoder(nn.Module, TakesSets):
         if curve is None:
             return self.plain(sets)
         biases = [values.new_zeros(layer.out_features) if layer.bias is None else layer.bias for layer in self.layers]
-        weights = [layer.weight for layer in self.layers]
-        parameters = [parameter for pair in zip(weights, biases, strict=True) for parameter in pair]
+        weights = [(layer.weight, layer.set_weight) for layer in self.layers]
+        parameters = [parameter for pair, bias in zip(weights, biases, strict=True) for parameter in (*pair, bias)]
         factors = self._factors(values, len(values) if layout is None else layout.n_sets)
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (values, *parameters)):
+        if torch.is_grad_enabled() and any(each.requires_grad for each in (values, *self.parameters())):
             pooled = _WinningRows.apply(values, layout, curve, factors, *parameters)
         else:
             with torch.no_grad():
@@ -135,7 +135,7 @@ class SetEncoder(nn.Module, TakesSets):
     def _curve(self, values: Tensor, layout: Layout | None) -> "_Curve | None":
         """Give the activation if it is enough to follow the winners, else None."""
         curves = {_CURVES.get(type(layer.activation)) for layer in self.layers}
-        other = self.pool.pooling != "max" or any(layer.form != "max-norm" for layer in self.layers)
+        other = self.pool.pooling != "max" or any(layer.form not in ("max", "max-norm") for layer in self.layers)
         # Sets without members, and types or devices that do not go together, are for `plain` to complain about.
         sizes = values.shape[:2] if layout is None else (layout.n_sets, *layout.host_sizes)
         kinds = {(tensor.dtype, tensor.device) for tensor in (values, *self.parameters())}
@@ -157,6 +157,13 @@ class _Curve(NamedTuple):
     whole: Callable[[Tensor], Tensor]  # s itself
     slope: Callable[[Tensor], Tensor]  # s'(z) as a function of h
     flat: float | None  # what squash gives where s' is zero
+
+    def largest(self, top: Tensor, level: int, factors: list[Tensor]) -> Tensor:
+        """Give max h of a level, with its dropout, from max t: (sets, channels)."""
+        if level == 0:
+            return top
+        top = 2 * top - 1 if self.doubled else top
+        return top * factors[level - 1] if factors else top
 
 
 # tanh(z) = 2 / (1 + exp(-2 z)) - 1 takes half the time of tanh, and -2 goes into the weights without loss of a digit.
@@ -181,10 +188,8 @@ class _Chunk(NamedTuple):
         if flat is not None and flat.any():
             # In a trained network many members share a maximum of tanh that was rounded to 1.
             flat = flat.to(below.dtype)
-            if min(self.sizes) == max(self.sizes):
-                below = (below.view(len(self.sizes), -1, below.shape[1]) - flat.unsqueeze(1)).view_as(below)
-            else:
-                below = below - flat.index_select(0, sets)
+            members, flat = self.spread(flat, below, sets)
+            below = (members - flat).view_as(below)
         return _wins(below.amax(1))
 
     def subtract_max(self, rows: Tensor, sets: Tensor) -> Tensor:
@@ -199,12 +204,11 @@ class _Chunk(NamedTuple):
         rows.sub_(largest.index_select(0, sets))
         return largest
 
-    def multiply(self, rows: Tensor, factors: Tensor, sets: Tensor) -> None:
-        """Multiply each member by the factors of its set, in place."""
+    def spread(self, per_set: Tensor, rows: Tensor, sets: Tensor) -> tuple[Tensor, Tensor]:
+        """Give the members, and what their sets have, in shapes that go together."""
         if min(self.sizes) == max(self.sizes):
-            rows.view(len(self.sizes), -1, rows.shape[1]).mul_(factors.unsqueeze(1))
-        else:
-            rows.mul_(factors.index_select(0, sets))
+            return rows.view(len(self.sizes), -1, rows.shape[1]), per_set.unsqueeze(1)
+        return rows, per_set.index_select(0, sets)
 
     def of(self, per_set: list[Tensor]) -> list[Tensor]:
         """Cut what these sets have out of what all have."""
@@ -215,20 +219,29 @@ class _Climb:
     """The way up through all layers, for some sets at a time."""
 
     def __init__(
-        self, curve: _Curve, parameters: Sequence[Tensor], values: Tensor, layout: Layout | None, factors: list[Tensor]
+        self,
+        curve: _Curve,
+        parameters: Sequence[Tensor | None],
+        values: Tensor,
+        layout: Layout | None,
+        factors: list[Tensor],
     ) -> None:
         self.curve = curve
         self.factors = factors
-        self.layers = [*zip(parameters[::2], parameters[1::2], strict=True)]
-        if curve.doubled:
+        self.layers = []
+        for level, (weight, set_weight, bias) in enumerate(zip(*(parameters[i::3] for i in range(3)), strict=True)):
             # From t - max t of one level, half of h - max h, to the input of `squash` at the next, or to the last z.
-            into, out = [1] + [2] * (len(self.layers) - 1), [-2] * (len(self.layers) - 1) + [1]
-            self.layers = [(i * o * w, o * b) for i, o, (w, b) in zip(into, out, self.layers, strict=True)]
+            into, out = (1 if level == 0 else 2), (1 if level == len(parameters) // 3 - 1 else -2)
+            if not curve.doubled:
+                into = out = 1
+            # x Λ - 1 max x Γ = (x - 1 max x) Λ + 1 max x (Λ - Γ)
+            more = None if set_weight is None else out * (weight - set_weight)
+            self.layers.append((into * out * weight, more, out * bias))
         self.rows = values.detach().reshape(-1, values.shape[-1])
         sizes = [values.shape[1]] * len(values) if layout is None else layout.host_sizes
         numbers = torch.arange(len(sizes), device=values.device)
         self.set_index = numbers.repeat_interleave(values.shape[1]) if layout is None else layout.set_index
-        widths = [self.rows.shape[1], *(len(bias) for _, bias in self.layers)]
+        widths = [self.rows.shape[1], *(len(bias) for *_, bias in self.layers)]
         limit = CHUNK_BYTES.get(values.device.type, 2**28) // (max(widths) * values.element_size())
         self.chunks: list[_Chunk] = []
         room = start = 0
@@ -255,13 +268,18 @@ class _Climb:
         belows = [memory[: sum(chunk.sizes)] for memory in self.memory]
         belows[0].copy_(self.rows[chunk.start :][: sum(chunk.sizes)])
         tops, factors = [chunk.subtract_max(belows[0], sets)], chunk.of(self.factors)
-        for level, (weight, bias) in enumerate(self.layers, start=1):
+        for level, (weight, more, bias) in enumerate(self.layers, start=1):
             torch.addmm(bias, belows[level - 1], weight.t(), out=belows[level])
+            if more is not None:
+                of_max = self.curve.largest(tops[level - 1], level - 1, factors) @ more.t()
+                members, of_max = chunk.spread(of_max, belows[level], sets)
+                members.add_(of_max)
             if level < len(self.layers):
                 self.curve.squash(belows[level])
             tops.append(chunk.subtract_max(belows[level], sets))
             if factors and level < len(self.layers):
-                chunk.multiply(belows[level], factors[level - 1], sets)
+                members, factor = chunk.spread(factors[level - 1], belows[level], sets)
+                members.mul_(factor)
         return self.curve.whole(tops[-1]), belows, tops
 
 
@@ -271,15 +289,20 @@ def _wins(below: Tensor) -> Tensor:
 
 
 class _WinningRows(Function):
-    """The max-normalised layers and the maximum over the members, (sets, w_k), for first derivatives."""
+    """The layers and the maximum over the members, (sets, w_k), for first derivatives."""
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, layout: Layout | None, curve: _Curve, factors: list[Tensor], *parameters: Tensor
+        ctx: Any,
+        values: Tensor,
+        layout: Layout | None,
+        curve: _Curve,
+        factors: list[Tensor],
+        *parameters: Tensor | None,
     ) -> Tensor:
         climb = _Climb(curve, parameters, values, layout, factors)
         # Below the lowest layer whose gradient is wanted, nothing has to be kept.
-        ctx.bottom = 0 if ctx.needs_input_grad[0] else ctx.needs_input_grad[4:].index(True) // 2
+        ctx.bottom = 0 if ctx.needs_input_grad[0] else ctx.needs_input_grad[4:].index(True) // 3
         ctx.curve, ctx.shape, ctx.chunks, ctx.factors = curve, values.shape, climb.chunks, factors
         outputs, kept = [], []
         for chunk in climb.chunks:
@@ -321,18 +344,27 @@ class _WinningRows(Function):
             factors = chunk.of(ctx.factors)
             # The gradient of z: `sums` over each set, and `rows` of the members that won.
             rows = _share(sums, wins, sets)
-            for level in range(len(parameters) // 2 - 1, ctx.bottom - 1, -1):
-                weight, scale = parameters[2 * level], 2 if ctx.curve.doubled and level else 1
+            for level in range(len(parameters) // 3 - 1, ctx.bottom - 1, -1):
+                weight, set_weight, _ = parameters[3 * level : 3 * level + 3]
+                grad_weight, grad_set_weight, grad_bias = grads[3 * level : 3 * level + 3]
+                scale = 2 if ctx.curve.doubled and level else 1
                 above, (places, sets, below, top) = places, (next(kept) for _ in range(4))
                 among = torch.searchsorted(places, above)
-                if wanted[2 * level]:
-                    grads[2 * level].addmm_(rows.t(), below.index_select(0, among), alpha=scale)  # type: ignore[union-attr]
-                if wanted[2 * level + 1]:
-                    grads[2 * level + 1] += sums.sum(0)
+                if grad_weight is not None:
+                    grad_weight.addmm_(rows.t(), below.index_select(0, among), alpha=scale)
+                if set_weight is not None:
+                    of_max = sums.t() @ ctx.curve.largest(top, level, factors)
+                    if grad_weight is not None:
+                        grad_weight += of_max
+                    if grad_set_weight is not None:
+                        grad_set_weight -= of_max
+                if grad_bias is not None:
+                    grad_bias += sums.sum(0)
                 if level == ctx.bottom and not wants_values:
                     break
-                # The gradient of h - max h: h passes it to the same members, max h to those that won there.
-                rows = _share(-sums @ weight, _wins(below), sets).index_add_(0, among, rows @ weight)
+                # h passes its gradient to the same members, max h to those that won there.
+                of_max = -sums @ (weight if set_weight is None else set_weight)
+                rows = _share(of_max, _wins(below), sets).index_add_(0, among, rows @ weight)
                 if level:
                     if factors:
                         factor = factors[level - 1].index_select(0, sets)
