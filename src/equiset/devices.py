@@ -29,6 +29,9 @@ def fix_arithmetic(precision: str, device: torch.device) -> None:
     torch.use_deterministic_algorithms(True)
     # New memory would be filled with NaN, to show who reads it before it is written: up to a seventh of the time.
     torch.utils.deterministic.fill_uninitialized_memory = False
+    # Torch itself still reads the old flags, and raises an error where the new ones say something else.
+    for part in (torch.backends.cuda.matmul, torch.backends.cudnn):
+        part.allow_tf32 = precision == "tf32"
     for part in (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn):
         part.fp32_precision = "tf32" if precision == "tf32" else "ieee"
     if device.type == "cpu":

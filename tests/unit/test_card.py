@@ -205,6 +205,9 @@ def test_tf32_is_used_by_all_or_by_none(precision, expected, caplog):
     devices.fix_arithmetic(precision, CPU)
     parts = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)
     assert {part.fp32_precision for part in parts} == {expected}
+    # The old flags, which torch.export reads: they raise an error where they contradict the new ones.
+    old = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    assert {part.allow_tf32 for part in old} == {precision == "tf32"}
     assert torch.are_deterministic_algorithms_enabled()
     assert not torch.is_deterministic_algorithms_warn_only_enabled()
     assert ("a CPU has no TF32" in caplog.text) == (precision == "tf32")
