@@ -10,7 +10,7 @@ from equiset.results.judging import judge_all
 from equiset.results.measures import Measures
 from equiset.stages import judge
 
-from .made_up_runs import CLAIMS, ROOT, clouds, faces, measured, write_run
+from .made_up_runs import CLAIMS, ROOT, clouds, faces, measured, sums, write_run
 from .test_judging import law
 
 FILE = ROOT / "workflow" / "claims.yaml"
@@ -130,7 +130,17 @@ def test_a_number_far_off_that_decides_nothing_leaves_the_others_room(run, tmp_p
     assert mark.get_markerfacecolor() == "white"
     far = write_run(tmp_path / "far", "point_clouds", "set-1000", clouds([0.3] * 3))
     axis = claims_figure(judge_all(list(CLAIMS.values()), measured(far))).canvas.axes[0]
-    assert axis.get_xlim()[0] < -57  # what fails is shown where it is
+    assert axis.get_xlim()[0] < -57  # what fails is shown where it is, and by a logarithm leaves the others room
+    near, far_off = axis.transData.transform([(5, 0), (50, 0)])[:, 0] - axis.transData.transform((0, 0))[0]
+    assert far_off < 5 * near
+    assert "logarithmic" in axis.get_xlabel()
+
+
+def test_of_a_claim_that_fails_what_holds_has_its_own_sign(tmp_path):
+    runs = [write_run(tmp_path, "mnist_sums", name, sums(0.4, count=10000)) for name in ("III-N6", "IV-N6")]
+    seen = claims_figure(judge_all(list(CLAIMS.values()), measured(*runs))).seen
+    assert "M2 Sum of six digits, IV: paper > 80 %, ours 40.0 ± 0.5 % ✗" in seen
+    assert "M2 Sum of six digits, IV − III: paper −5 to 5, ours 0.0 ✓" in seen
 
 
 def test_what_needs_no_end_is_not_called_unfinished_beside_its_verdict(tmp_path):

@@ -18,6 +18,8 @@ LEFT, WIDTH, PAPER, OURS, WHOLE = 1.75, 1.9, 3.75, 4.6, 5.6
 """Where a row's parts begin, in inches: the plot, its width, the paper's value, ours, the end."""
 ROW, HEAD, FOOT = 0.175, 0.5, 0.4
 SHADE = "0.82"
+NEAR = 5
+"""Up to here the axis is linear; beyond, where little is, logarithmic."""
 
 Row = tuple[Judgement, Ruling]
 
@@ -85,8 +87,10 @@ def _ours(row: Row) -> str:
     if number is None or np.isnan(number.value):
         return "—"
     # A verdict may do without the end of the training: a network that cannot learn is at chance all along.
-    shown = number.shown if number.unfinished and row[0].verdict != "not tested" else number.with_spread
-    return f"{shown}{' %' * (number.unit == '%')} {SIGNS[row[0].verdict]}".rstrip()
+    tested = row[0].verdict != "not tested"
+    shown = number.shown if number.unfinished and tested else number.with_spread
+    # Of a claim that fails, what holds has its own sign.
+    return f"{shown}{' %' * (number.unit == '%')} {SIGNS[row[1].verdict] if tested else ''}".rstrip()
 
 
 def _expected(row: Row) -> tuple[float, float, float]:
@@ -116,14 +120,15 @@ def _draw(axis: Axes, rows: list[Row]) -> None:
     reach = 1.15 * max(known[np.isfinite(known)], default=1.0)
     for line, (row, number, (low, high), (value, *ends)) in enumerate(zip(rows, ours, bands, found, strict=True)):
         low, high = np.clip((low, high), -reach, reach)
-        axis.barh(line, max(high - low, reach / 60), 0.7, left=low, color=SHADE, linewidth=0)
+        width = max(high - low, min(reach, 4 * NEAR) / 60)
+        axis.barh(line, width, 0.7, left=(low + high - width) / 2, color=SHADE, linewidth=0)
         if _ours(row) != "—":
             colour, marker = LOOKS[resting_on(number)]
             face = "white" if row[0].verdict == "not tested" else colour
             axis.plot(ends, (line, line), color=colour, linewidth=1.4)
             if abs(value) > reach:
-                value, marker = np.copysign(0.96 * reach, value), "<" if value < 0 else ">"
-            axis.plot(value, line, marker, color=colour, markerfacecolor=face, markersize=5)
+                value, marker = np.copysign(0.93 * reach, value), "<" if value < 0 else ">"
+            axis.plot(value, line, marker, color=colour, markerfacecolor=face, markersize=5, clip_on=False)
         for place, text in ((PAPER, _paper(row)), (OURS, _ours(row))):
             where = {"transform": axis.get_yaxis_transform(), "va": "center", "fontsize": 7}
             axis.text((place - LEFT) / WIDTH, line, text, color="0.4" if place == PAPER else BLACK, **where)
@@ -131,7 +136,15 @@ def _draw(axis: Axes, rows: list[Row]) -> None:
     axis.set(ylim=(len(rows) - 0.5, -0.5), xlim=(-reach, reach))
     axis.set_yticks(range(len(rows)), [_label(row) for row in rows], fontsize=7)
     axis.tick_params(axis="both", length=0, labelsize=7)
-    axis.locator_params(axis="x", nbins=5)
+    if reach > 4 * NEAR:
+        axis.set_xscale("symlog", linthresh=NEAR, linscale=0.6)
+        ticks = [tick for tick in (-40, -10, -3, 0, 3, 10, 40) if abs(tick) < reach]
+        axis.set_xticks(ticks, [str(tick).replace("-", "−") for tick in ticks])
+        axis.minorticks_off()
+    else:
+        axis.locator_params(axis="x", nbins=5)
     axis.grid(axis="y", visible=False)
     axis.spines["left"].set_visible(False)
-    axis.set_xlabel(f"ours − paper ({'points' if factor == 100 else 'thousandths'})", fontsize=7, labelpad=1)
+    unit = "points" if factor == 100 else "thousandths"
+    beyond = f", logarithmic beyond {NEAR}" * (axis.get_xscale() != "linear")
+    axis.set_xlabel(f"ours − paper ({unit}{beyond})", fontsize=7, labelpad=1)
