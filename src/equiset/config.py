@@ -8,7 +8,7 @@ value is the key's full name.
 
 import json
 import os
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -20,6 +20,7 @@ from equiset.data import DATASETS, dataset_module
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.experiments.base import Experiment
+from equiset.files import read_yaml
 from equiset.laws.settings import Laws
 from equiset.settings import Settings, validate
 
@@ -82,27 +83,9 @@ def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """Refuses a mapping that names a key twice, of which YAML would silently take the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        lines: dict[Any, int] = {}
-        for key, _ in node.value:
-            if (first := lines.setdefault(key.value, key.start_mark.line)) != key.start_mark.line:
-                raise EquisetError(
-                    f"{key.start_mark.name}: key '{key.value}' stands twice, in lines {first + 1} and "
-                    f"{key.start_mark.line + 1}. Keep one of them"
-                )
-        return super().construct_mapping(node, deep)
-
-
 def read_config(path: Path) -> dict[str, Any]:
     """Return the content of a config file."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            content = _UniqueKeys(file).get_single_data()
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise EquisetError(f"{path} cannot be read as YAML: {error}") from None
+    content = read_yaml(path)
     if not isinstance(content, dict):
         raise EquisetError(f"{path}: expected keys with values, got {content!r:.80}")
     return content

@@ -5,10 +5,12 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from equiset.errors import DamagedError, EquisetError, MissingFileError
 
@@ -149,3 +151,28 @@ def read_json(path: str | Path) -> Any:
     if isinstance(value, dict):
         value.pop(SEAL, None)
     return value
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """Refuses a mapping that names a key twice, of which YAML would silently take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if isinstance(key, yaml.ScalarNode) and key.value in lines:
+                raise EquisetError(
+                    f"{key.start_mark.name}: key '{key.value}' stands twice, in lines {lines[key.value]} and {line}. "
+                    "Keep one of them"
+                )
+            lines[str(key.value)] = line
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: str | Path) -> Any:
+    """Return the content of a YAML file that somebody wrote; a key that stands twice is named."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return _UniqueKeys(file).get_single_data()
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise EquisetError(f"{path} cannot be read as YAML: {error}") from None

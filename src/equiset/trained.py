@@ -92,6 +92,36 @@ def _store(folder: Path, sets: dict[str, Any]) -> Path | None:
     return None
 
 
+def checked(raw: Any, what: str, *shape: int | None) -> np.ndarray:
+    """Return a raw input as an array of numbers if it has a shape, in which None stands for any size above zero.
+
+    Args:
+        raw: the input.
+        what: it should be, with its shape, for the message.
+        shape: behind the first dimension, which may have any size.
+    """
+    array = np.asarray(raw)
+    sizes = array.shape[1:]
+    if (
+        array.dtype.kind not in "uif"
+        or array.ndim != 1 + len(shape)
+        or any(size == 0 or wanted not in (None, size) for size, wanted in zip(sizes, shape, strict=True))
+    ):
+        raise EquisetError(f"expected {what}, got {array.dtype} of shape {array.shape}")
+    return array
+
+
+def checked_pixels(raw: Any, what: str, *shape: int | None) -> Tensor:
+    """Return images with values from 0 to 255 as float32, in memory of their own."""
+    array = checked(raw, what, *shape)
+    least, most = (array.min(), array.max()) if array.size else (0, 255)
+    from_0_to_1 = array.dtype.kind == "f" and 0 < most <= 1
+    if from_0_to_1 or not 0 <= least <= most <= 255:  # so that NaN fails as well
+        remedy = ": multiply them by 255" if from_0_to_1 else ""
+        raise EquisetError(f"expected {what} with values from 0 to 255, got some from {least} to {most}{remedy}")
+    return torch.tensor(array, dtype=torch.float32)
+
+
 def mean_over_runs(runs: list[Trained], *raw: Any, chances: Callable[[Tensor], Tensor]) -> Tensor:
     """Return the mean over networks of what `chances` makes of their outputs; of one, that itself to the last bit."""
     return torch.stack([chances(run(*raw)) for run in runs]).mean(0)

@@ -49,6 +49,13 @@ def test_baselines_are_those_that_the_paper_beats():
     assert orders == baselines
 
 
+def test_a_key_that_stands_twice_is_named(tmp_path):
+    twice = tmp_path / "claims.yaml"
+    twice.write_text("claims:\n  - id: P1\n    paper: 90 %\n    paper: 9 %\n")
+    with pytest.raises(EquisetError, match=r"claims\.yaml: key 'paper' stands twice, in lines 3 and 4"):
+        read_claims(twice)
+
+
 @pytest.mark.parametrize(("claim", "condition"), CONDITIONS, ids=lambda value: getattr(value, "id", ""))
 def test_conditions_name_what_exists(claim, condition):
     """At paper scale every variant runs, so that no claim can stay untested for a wrong name."""
@@ -144,7 +151,7 @@ def test_a_fault_in_the_file_is_named(tmp_path, change, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("claims: [", "not a claims file that can be read"),
+        ("claims: [", "cannot be read as YAML"),
         ("- 1", "the file: Input should be a valid dictionary"),
         ("claims: [{}]", "claim number 1.id: Field required"),
         (yaml.safe_dump({"claims": [VALID, VALID]}), "more than one claim is named X1"),
@@ -158,5 +165,5 @@ def test_a_file_that_is_none_is_named(tmp_path, text, message):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(EquisetError, match=r"nowhere\.yaml is not a claims file"):
+    with pytest.raises(EquisetError, match=r"nowhere\.yaml cannot be read"):
         read_claims(tmp_path / "nowhere.yaml")

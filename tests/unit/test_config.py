@@ -162,6 +162,13 @@ def test_a_key_that_stands_twice_is_named(tmp_path):
         read_config(twice)
 
 
+def test_a_key_that_stands_twice_in_one_line_is_named(tmp_path):
+    twice = tmp_path / "twice.yaml"
+    twice.write_text("training: {epochs: 5, epochs: 7}\n")
+    with pytest.raises(EquisetError, match=r"twice\.yaml: key 'epochs' stands twice, in lines 1 and 1"):
+        read_config(twice)
+
+
 def test_a_missing_key_is_named():
     raw = copy.deepcopy(RAW)
     del raw["experiments"]["mnist_sums"]["defaults"]["hidden"]

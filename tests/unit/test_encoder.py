@@ -3,17 +3,22 @@
 import copy
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.autograd import grad, gradcheck
 
-from equiset import PackedSets, SetEncoder, SetLayer, SetPool
+from equiset import PackedSets, SetDropout, SetEncoder, SetLayer, SetNorm, SetPool
 from equiset.nn import encoder as module
 
+from .encoder_fuzz import TOLERANCES, check
+
+PUBLISHED = Path(__file__).parents[2] / "results" / "reference"
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 FAST = "_WinningRowsBackward"
@@ -187,6 +192,74 @@ def test_dropout_stops_in_evaluation():
     torch.testing.assert_close(encoder(x), build(3, 8, 4)(x), **CLOSE)
 
 
+@pytest.mark.parametrize("dropout", [0.1, 0.3, 0.9])
+@pytest.mark.parametrize("packed", [False, True])
+def test_members_without_slope_have_none_after_dropout(dropout, packed):
+    encoder = build(3, 20, 20, 8, activation="relu", dropout=dropout)
+    assert_same(encoder, randn(60, 3), lambda rows: pack(rows, [20, 1, 39]) if packed else rows.view(3, 20, 3))
+
+
+def test_a_small_slope_beside_a_large_maximum():
+    """What is left of a small number after a large one was subtracted may be nothing; its slope is still one."""
+    encoder = SetEncoder([1, 1, 1], activation="relu", bias=False)
+    with torch.no_grad():
+        encoder.layers[0].weight.fill_(-1)
+        encoder.layers[1].weight.fill_(-1)
+    assert_same(encoder, torch.tensor([[[0.0], [-1e-12], [-1.0]]]), lambda leaf: leaf)
+
+
+class Doubled(SetLayer):
+    def forward(self, sets):
+        return 2 * super().forward(sets)
+
+
+class Least(SetPool):
+    def forward(self, sets):
+        return sets.amin(1)
+
+
+class Undropped(SetDropout):
+    def forward(self, sets):
+        return sets
+
+
+class Wrapped(nn.Module):
+    """As adapters of low rank are put round a layer: without its attributes."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+
+    def forward(self, sets):
+        return 2 * self.base(sets)
+
+
+def replace_forward(encoder):
+    layer = encoder.layers[0]
+    layer.forward = lambda sets, inner=layer.forward: 2 * inner(sets)
+
+
+CHANGES = {
+    "dropout of each value": lambda encoder: setattr(encoder.dropout, "simultaneous", False),
+    "a layer of another class": lambda encoder: encoder.layers.insert(1, Doubled(8, 8, activation="tanh").double()),
+    "a layer around a layer": lambda encoder: encoder.layers.__setitem__(0, Wrapped(encoder.layers[0])),
+    "another pooling": lambda encoder: setattr(encoder, "pool", Least("max")),
+    "another dropout": lambda encoder: setattr(encoder, "dropout", Undropped(0.5)),
+    "torch's dropout": lambda encoder: setattr(encoder, "dropout", nn.Dropout(0.5)),
+    "a replaced forward": replace_forward,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_somebody_changed_is_what_runs(change):
+    encoder, x = build(3, 8, 4, dropout=0.5), randn(2, 6, 3)
+    CHANGES[change](encoder)
+    torch.manual_seed(1)
+    output = encoder(x)
+    torch.manual_seed(1)
+    assert torch.equal(output, encoder.plain(x))
+
+
 def test_hooks_on_layers_are_called():
     encoder, x, seen = build(3, 8, 4), randn(2, 6, 3), []
     handle = encoder.layers[0].register_forward_hook(lambda *given: seen.append(given[2].shape))
@@ -283,6 +356,47 @@ def test_float32(far):
     assert_same(encoder, x, lambda leaf: leaf, rtol=1e-4, atol=1e-5)
     exact = copy.deepcopy(encoder).double().plain(x.double())
     torch.testing.assert_close(encoder(x).double(), exact, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("signal", [1e-3, 1e-5, 1e-7])
+@pytest.mark.parametrize("form", FORMS)
+def test_small_signals_keep_their_digits(signal, form):
+    torch.manual_seed(0)
+    encoder, x = SetEncoder([3, 32, 32, 16], form, bias=False), (torch.randn(4, 50, 3) * signal).requires_grad_()
+    exact, exact_x = copy.deepcopy(encoder).double(), x.detach().double().requires_grad_()
+    output, expected = encoder(x), exact.plain(exact_x)
+    pairs = [(output, expected)]
+    pairs += zip(
+        grad(output.sum(), [x, *encoder.parameters()]),
+        grad(expected.sum(), [exact_x, *exact.parameters()]),
+        strict=True,
+    )
+    for mine, theirs in pairs:
+        assert (mine - theirs).abs().max() < 1e-5 * theirs.abs().max()
+
+
+def test_random_encoders_are_as_plain():
+    worst, left_out = check(range(300))
+    assert left_out < 30
+    for kind, (difference, about) in worst.items():
+        assert difference < TOLERANCES[kind.split()[0]], about
+    assert len(worst) == 8
+
+
+def test_few_members_are_kept_with_trained_weights():
+    """Saturated channels must be recognised as flat: how exactly an activation is rounded decides the speed."""
+    torch.manual_seed(0)
+    weights = load_file(PUBLISHED / "point_clouds" / "runs" / "set-1000" / "seed0" / "weights.safetensors")
+    encoder, kept = SetEncoder([3, 256, 256, 256]), []
+    names = {name.removeprefix("encoder."): value for name, value in weights.items()}
+    encoder.load_state_dict({name: value for name, value in names.items() if name.startswith("layers.")})
+    clouds = SetNorm()(nn.functional.normalize(torch.randn(4, 1000, 3), dim=2) * (0.5 + torch.rand(4, 1, 3)))
+    with torch.autograd.graph.saved_tensors_hooks(lambda saved: kept.append(saved) or saved, lambda saved: saved):
+        encoder(clouds)
+    places = [len(saved) for saved in kept if saved.dtype == torch.int64][::2]
+    # From the pooled layer down, of 1000.
+    rows = [sum(places[level::4]) / 4 for level in range(4)]
+    assert all(found < most for found, most in zip(rows, (180, 480, 580, 580), strict=True)), rows
 
 
 def test_saturated_members():

@@ -81,7 +81,7 @@ ALLOWED = {
     "laws": BASE | {"laws", "nn", "training", "training_settings", "results", "experiments.point_clouds"},
     "laws.settings": {"settings", "training_settings"},
     "experiments.*.model": BASE | {"experiments", "sets"},
-    "experiments.*.predict": BASE | {"experiments", "data", "sets", "trained"},
+    "experiments.*.predict": BASE | {"experiments", "data", "nn", "sets", "trained"},
     "trained": BASE | {"devices", "experiments", "given", "training"},
     "tracking": BASE | {"results", "experiments", "model_file", "views"},
     "views": {"results.measures"},

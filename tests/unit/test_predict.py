@@ -350,3 +350,77 @@ def test_memory_does_not_grow_with_a_catalogue(make, tmp_path, ending):
     found = pq.read_metadata(output).num_rows if ending == "parquet" else len(output.read_bytes().splitlines()) - 1
     assert found >= 1_000_000
     assert peaks[1] < peaks[0] + 40, peaks  # MB; the features alone of a million rows are 68
+
+
+def pixels_of(made: Made) -> np.ndarray:
+    """A few sets of random images, in the shape that the run of `made` takes."""
+    faces = "outlier_faces" in made.run.parts
+    shape = (2, read_json(made.run / "run.json")["sets"]["members"], *((64, 64, 3) if faces else (28, 28)))
+    return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+
+
+IMAGE_RUNS = [("mnist_sums", "III-N3"), ("mnist_sums", "I-N3"), ("outlier_faces", "set-layer")]
+
+
+@pytest.mark.parametrize(("experiment", "variant"), IMAGE_RUNS)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32, np.float64])
+def test_images_are_not_touched_and_may_have_any_type(make, experiment, variant, dtype):
+    made = make(experiment, variant)
+    run, images = equiset.load_run(made.run), pixels_of(made)
+    given = images.astype(dtype)
+    answers = [run(given) for _ in range(3)]
+    assert np.array_equal(given, images)
+    assert all(torch.equal(answer, run(images)) for answer in answers)
+
+
+@pytest.mark.parametrize(("experiment", "variant"), IMAGE_RUNS)
+def test_images_that_are_none_are_named(make, experiment, variant):
+    made = make(experiment, variant)
+    run, images = equiset.load_run(made.run), pixels_of(made)
+    wrong = {
+        "multiply them by 255": images / 255,
+        "values from 0 to 255": images.astype(np.int64) * 2,
+        "got bool of shape": images > 0,
+        "got uint8 of shape": images[:, :0],
+        "got some from nan": np.where(images > 0, images, np.nan),
+    }
+    for message, given in wrong.items():
+        with pytest.raises(EquisetError, match=message):
+            run(given)
+    for given in (images[0], images[..., :-1], images.repeat(2, -2), list("abc")):
+        with pytest.raises(EquisetError, match=r"expected (digits|faces) \(sets, (members|3), .* got"):
+            run(given)
+    if variant == "I-N3":
+        with pytest.raises(EquisetError, match=r"digits \(sets, 3, 28, 28\), got uint8 of shape \(2, 2, 28, 28\)"):
+            run(images[:, :2])
+
+
+def test_clouds_may_have_any_unit_and_place(make):
+    run = equiset.load_run(make("point_clouds", "set-100").run)
+    clouds = np.random.default_rng(0).normal(size=(3, 50, 3))
+    expected = run(clouds)
+    for unit, place in ((1.0, 5e6), (1e-6, 0.0), (1e-6, 1.0), (1e-30, 0.0), (1e30, 0.0), (1e200, 0.0), (1e3, 5e6)):
+        moved = clouds * unit + place
+        kept = moved.copy()
+        torch.testing.assert_close(run(moved), expected, rtol=1e-4, atol=1e-5)
+        assert np.array_equal(moved, kept)
+    # Float32 has the digits of tiny clouds, not those of clouds that are far away.
+    torch.testing.assert_close(run((clouds * 1e-6).astype(np.float32)), expected, rtol=1e-4, atol=1e-5)
+    together = np.concatenate([clouds[:1], clouds[1:] * 1e-6 + 3])
+    torch.testing.assert_close(run(together), expected, rtol=1e-4, atol=1e-5)
+    assert run(np.ones((1, 5, 3))).isfinite().all()
+    for wrong in (clouds[0], clouds[:, :0], clouds[..., :2], np.full((1, 4, 3), np.inf)):
+        with pytest.raises(EquisetError, match="expected points"):
+            run(wrong)
+
+
+def test_members_of_clusters_are_checked(make):
+    run = equiset.load_run(make("redshift", "set").run)
+    features = next(parameter.shape[1] for parameter in run.network.parameters() if parameter.ndim == 2)
+    values = np.random.default_rng(0).normal(size=(5, features))
+    offsets = np.array([0, 2, 5])
+    kept = values.copy()
+    assert torch.equal(run(values, offsets), run(values.astype(np.float32), offsets))
+    assert np.array_equal(values, kept)
+    with pytest.raises(EquisetError, match=rf"expected values \(members, {features}\), got"):
+        run(values[:, :3], offsets)

@@ -236,6 +236,20 @@ def test_a_second_run_has_nothing_to_do(finished):
     assert "Nothing to be done" in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    "deleted", ["point_clouds/tables/table1.md", "mnist_sums/figures/figure1.pdf", "claims/claims.tex"]
+)
+def test_what_was_deleted_is_made_again(finished, deleted):
+    path = finished.folder / "results" / "smoke" / deleted
+    content = path.read_bytes()
+    path.unlink()
+    try:
+        makes = {"tables": "tabulate", "figures": "plot", "claims": "judge_claims"}[path.parent.name]
+        assert finished.planned()[makes] == 1
+    finally:
+        path.write_bytes(content)
+
+
 def test_editing_a_variant_reruns_that_variant_and_what_depends_on_it(finished):
     original = (finished.folder / "config.yaml").read_text()
     try:

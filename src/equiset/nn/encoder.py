@@ -40,8 +40,9 @@ class SetEncoder(nn.Module, TakesSets):
     share its gradient evenly. It takes a fraction of the memory, without gradient as well.
 
     `plain` runs instead, with the same parameters, on a GPU that has room for it (`_fits`), where a CUDA graph is
-    captured, and wherever this does not hold: other forms, poolings or activations
-    (None and relu go the short way as well); hooks on a layer; an empty batch; `torch.compile`,
+    captured, and wherever this does not hold: other forms, poolings or activations (None and relu go the short way as
+    well); a layer, pooling, dropout or activation that is not exactly this package's or torch's own (a subclass, a
+    replaced `forward`, a hook, dropout that is not simultaneous); an empty batch; `torch.compile`,
     `torch.export` and `torch.func`; forward derivatives; half precision of the values or by autocast, which is left to
     the rules of torch for each operation. Derivatives of the gradient (``create_graph=True``) are refused, except by
     `plain`.
@@ -85,8 +86,10 @@ class SetEncoder(nn.Module, TakesSets):
         self.pool = SetPool(pool)
 
     def forward(self, sets: Tensor | PackedSets) -> Tensor:
+        if torch.compiler.is_compiling() or inside_torch_func() or self._changed():
+            return self.plain(sets)
         values, layout = unpack(sets, self.layers[0].in_features)  # type: ignore[arg-type]
-        if torch.compiler.is_compiling() or inside_torch_func() or self._fits(values):
+        if self._fits(values):
             return self.plain(sets)
         curve = self._curve(values, layout)
         if curve is None:
@@ -141,38 +144,37 @@ class SetEncoder(nn.Module, TakesSets):
         kinds = {(tensor.dtype, tensor.device) for tensor in (values, *self.parameters())}
         if max(len(curves), len(kinds)) > 1 or other or 0 in sizes or values.dtype.itemsize < 4 or values.is_meta:
             return None
-        names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-        hooked = any(getattr(module, name) for module in self.modules() if module is not self for name in names)
         forward = any(unpack_dual(tensor).tangent is not None for tensor in (values, *self.parameters()))
-        if hooked or forward or torch.is_autocast_enabled(values.device.type):
+        if forward or torch.is_autocast_enabled(values.device.type):
             return None
         return curves.pop()
 
+    def _changed(self) -> bool:
+        """Say whether somebody made a part compute something else than this module knows of."""
+        hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+        parts = [module for module in self.modules() if module is not self]
+        replaced = any(type(layer) is not SetLayer for layer in self.layers) or type(self.pool) is not SetPool
+        if replaced or type(self.dropout) is not SetDropout or not self.dropout.simultaneous:
+            return True
+        return any("forward" in vars(part) or any(getattr(part, name) for name in hooks) for part in parts)
+
 
 class _Curve(NamedTuple):
-    """A monotone activation h = s(z), as h = 2 t - 1 from t = squash(-2 z) if it is `doubled`, else as squash(z)."""
+    """A monotone activation h = s(z)."""
 
-    doubled: bool
-    squash: Callable[[Tensor], Tensor]  # in place
-    whole: Callable[[Tensor], Tensor]  # s itself
+    apply: Callable[[Tensor], Tensor]  # s itself
+    apply_: Callable[[Tensor], Tensor]  # s in place
     slope: Callable[[Tensor], Tensor]  # s'(z) as a function of h
-    flat: float | None  # what squash gives where s' is zero
-
-    def largest(self, top: Tensor, level: int, factors: list[Tensor]) -> Tensor:
-        """Give max h of a level, with its dropout, from max t: (sets, channels)."""
-        if level == 0:
-            return top
-        top = 2 * top - 1 if self.doubled else top
-        return top * factors[level - 1] if factors else top
+    dies: bool = False  # whether the slope jumps to zero at h = 0: it is then noted, since a rounded h may be wrong
 
 
-# tanh(z) = 2 / (1 + exp(-2 z)) - 1 takes half the time of tanh, and -2 goes into the weights without loss of a digit.
-# torch.sigmoid would be faster still, but may round the last elements of a tensor in another way than the others:
-# identical members would no longer tie. So does ELU, which is not here.
+# ELU is not here: torch may round the last elements of a tensor in another way than the others, so that identical
+# members would no longer tie.
 _CURVES = {
-    nn.Tanh: _Curve(True, lambda z: z.exp_().add_(1).reciprocal_(), torch.tanh, lambda h: 1 - h * h, 1.0),
-    nn.ReLU: _Curve(False, torch.relu_, torch.relu, lambda h: h.gt(0).to(h.dtype), 0.0),
-    type(None): _Curve(False, lambda z: z, lambda z: z, torch.ones_like, None),
+    nn.Tanh: _Curve(torch.tanh, torch.tanh_, lambda h: 1 - h * h),
+    # NaN has a slope, as in torch.
+    nn.ReLU: _Curve(torch.relu, torch.relu_, lambda h: h.le(0).logical_not_().to(h.dtype), dies=True),
+    type(None): _Curve(lambda z: z, lambda z: z, torch.ones_like),
 }
 
 
@@ -229,14 +231,9 @@ class _Climb:
         self.curve = curve
         self.factors = factors
         self.layers = []
-        for level, (weight, set_weight, bias) in enumerate(zip(*(parameters[i::3] for i in range(3)), strict=True)):
-            # From t - max t of one level, half of h - max h, to the input of `squash` at the next, or to the last z.
-            into, out = (1 if level == 0 else 2), (1 if level == len(parameters) // 3 - 1 else -2)
-            if not curve.doubled:
-                into = out = 1
+        for weight, set_weight, bias in zip(*(parameters[i::3] for i in range(3)), strict=True):
             # x Λ - 1 max x Γ = (x - 1 max x) Λ + 1 max x (Λ - Γ)
-            more = None if set_weight is None else out * (weight - set_weight)
-            self.layers.append((into * out * weight, more, out * bias))
+            self.layers.append((weight, None if set_weight is None else weight - set_weight, bias))
         self.rows = values.detach().reshape(-1, values.shape[-1])
         sizes = [values.shape[1]] * len(values) if layout is None else layout.host_sizes
         numbers = torch.arange(len(sizes), device=values.device)
@@ -254,16 +251,17 @@ class _Climb:
         # One memory for all chunks: freed and taken anew, it would lie scattered among the rows that are kept.
         most = max(sum(chunk.sizes) for chunk in self.chunks)
         self.memory = [self.rows.new_empty(most, width) for width in widths]
+        self.dead = [self.rows.new_empty(most, width, dtype=torch.bool) for width in widths[1:-1] if curve.dies]
 
     def sets_of(self, chunk: _Chunk) -> Tensor:
         """Give the number of the set of the chunk that each of its rows belongs to."""
         return self.set_index[chunk.start :][: sum(chunk.sizes)] - chunk.first
 
     def __call__(self, chunk: _Chunk, sets: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Give the output of the sets, and t - max t (until the next call) and max t of each level.
+        """Give the output of the sets, and h - max h (until the next call) and max h of each level.
 
         The last level is z itself, since the maximum of an activation is the activation of the maximum. Dropout has
-        multiplied t - max t, except at the last level.
+        multiplied h - max h, except at the last level. `dead` then says where the slope is zero, if it jumps.
         """
         belows = [memory[: sum(chunk.sizes)] for memory in self.memory]
         belows[0].copy_(self.rows[chunk.start :][: sum(chunk.sizes)])
@@ -271,16 +269,23 @@ class _Climb:
         for level, (weight, more, bias) in enumerate(self.layers, start=1):
             torch.addmm(bias, belows[level - 1], weight.t(), out=belows[level])
             if more is not None:
-                of_max = self.curve.largest(tops[level - 1], level - 1, factors) @ more.t()
+                of_max = _dropped(tops[level - 1], level - 1, factors) @ more.t()
                 members, of_max = chunk.spread(of_max, belows[level], sets)
                 members.add_(of_max)
             if level < len(self.layers):
-                self.curve.squash(belows[level])
+                self.curve.apply_(belows[level])
+                if self.dead:
+                    torch.le(belows[level], 0, out=self.dead[level - 1][: sum(chunk.sizes)])
             tops.append(chunk.subtract_max(belows[level], sets))
             if factors and level < len(self.layers):
                 members, factor = chunk.spread(factors[level - 1], belows[level], sets)
                 members.mul_(factor)
-        return self.curve.whole(tops[-1]), belows, tops
+        return self.curve.apply(tops[-1]), belows, tops
+
+
+def _dropped(top: Tensor, level: int, factors: list[Tensor]) -> Tensor:
+    """Give max h of a level after its dropout: (sets, channels)."""
+    return top * factors[level - 1] if factors and level else top
 
 
 def _wins(below: Tensor) -> Tensor:
@@ -314,8 +319,8 @@ class _WinningRows(Function):
             for level in range(len(climb.layers), ctx.bottom - 1, -1):
                 last = level == len(climb.layers)
                 # Neither the input nor the last z has gone through the activation. A GPU is spared the launches.
-                through = level > 0 and not last and may_look(values)
-                flat = tops[level].eq(curve.flat) if through and curve.flat is not None else None
+                through = level > 0 and not last
+                flat = curve.slope(tops[level]).eq(0) if through and may_look(values) else None
                 if dropped and level:
                     flat = dropped[level - 1] if flat is None else flat | dropped[level - 1]
                 winners |= chunk.winners(belows[level], flat, set_index)
@@ -323,7 +328,8 @@ class _WinningRows(Function):
                 rows = belows[level].index_select(0, places)
                 if last:  # there it is enough to know who won
                     rows = _wins(rows)
-                kept += [places, set_index.index_select(0, places), rows, tops[level]]
+                dead = climb.dead[level - 1].index_select(0, places) if through and climb.dead else None
+                kept += [places, set_index.index_select(0, places), rows, tops[level], dead]
         output = torch.cat(outputs)
         ctx.save_for_backward(output, *parameters, *kept)
         return output
@@ -340,20 +346,19 @@ class _WinningRows(Function):
         grad_values = grad.new_zeros(ctx.shape) if wants_values else None
         per_output = (grad * ctx.curve.slope(output)).split([len(chunk.sizes) for chunk in ctx.chunks])
         for chunk, sums in zip(ctx.chunks, per_output, strict=True):
-            places, sets, wins, _ = (next(kept) for _ in range(4))
+            places, sets, wins, *_ = (next(kept) for _ in range(5))
             factors = chunk.of(ctx.factors)
             # The gradient of z: `sums` over each set, and `rows` of the members that won.
             rows = _share(sums, wins, sets)
             for level in range(len(parameters) // 3 - 1, ctx.bottom - 1, -1):
                 weight, set_weight, _ = parameters[3 * level : 3 * level + 3]
                 grad_weight, grad_set_weight, grad_bias = grads[3 * level : 3 * level + 3]
-                scale = 2 if ctx.curve.doubled and level else 1
-                above, (places, sets, below, top) = places, (next(kept) for _ in range(4))
+                above, (places, sets, below, top, dead) = places, (next(kept) for _ in range(5))
                 among = torch.searchsorted(places, above)
                 if grad_weight is not None:
-                    grad_weight.addmm_(rows.t(), below.index_select(0, among), alpha=scale)
+                    grad_weight.addmm_(rows.t(), below.index_select(0, among))
                 if set_weight is not None:
-                    of_max = sums.t() @ ctx.curve.largest(top, level, factors)
+                    of_max = sums.t() @ _dropped(top, level, factors)
                     if grad_weight is not None:
                         grad_weight += of_max
                     if grad_set_weight is not None:
@@ -370,7 +375,10 @@ class _WinningRows(Function):
                         factor = factors[level - 1].index_select(0, sets)
                         rows *= factor
                         below = below / torch.where(factor == 0, 1, factor)
-                    rows *= ctx.curve.slope(scale * (below + top.index_select(0, sets)) + (1 - scale))
+                    if dead is None:
+                        rows *= ctx.curve.slope(below + top.index_select(0, sets))  # h, but for its last digit
+                    else:
+                        rows.masked_fill_(dead, 0)
                     sums = torch.zeros_like(top).index_add_(0, sets, rows)
                 else:
                     grad_values.view(-1, ctx.shape[-1])[chunk.start :].index_copy_(0, places, rows)  # type: ignore[union-attr]

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from equiset.errors import EquisetError
+from equiset.files import read_yaml
 from equiset.settings import Settings
 
 Text = Annotated[str, Field(min_length=1)]
@@ -149,10 +149,7 @@ class Claims(Settings):
 
 def read_claims(path: Path) -> list[Claim]:
     """Return the claims of a file, or raise an `EquisetError` that names the wrong entry and key."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise EquisetError(f"{path} is not a claims file that can be read: {error}") from None
+    content = read_yaml(path)
     try:
         return Claims.model_validate(content).claims
     except ValidationError as error:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from PIL import Image
 from torch import Tensor
 
@@ -20,7 +19,7 @@ from equiset.experiments.mnist_sums.networks import SIDE
 from equiset.experiments.mnist_sums.settings import MnistVariant
 from equiset.experiments.mnist_sums.task import _mean_and_sd
 from equiset.files import read_json
-from equiset.trained import Bad, Tables, Trained, alike, mean_over_runs
+from equiset.trained import Bad, Tables, Trained, alike, checked_pixels, mean_over_runs
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +27,9 @@ _AT_ONCE = 256  # sets, as in an evaluation
 
 
 def preprocessing(settings: MnistVariant, sets: dict[str, Any], store: Path | None) -> Callable[[np.ndarray], Tensor]:
+    members = sets["members"] if settings.model in ("I", "II") else None
+    what = f"digits (sets, {members or 'members'}, {SIDE}, {SIDE})"
+
     @cache
     def scale() -> tuple[float, float]:
         if settings.pixels == "unit":
@@ -41,9 +43,9 @@ def preprocessing(settings: MnistVariant, sets: dict[str, Any], store: Path | No
         return _mean_and_sd(np.load(store / "images.npy", mmap_mode="r")[:training])
 
     def preprocess(images: np.ndarray) -> Tensor:
-        """Take bytes (sets, members, 28, 28): white digits on black."""
+        """Take values from 0 to 255 (sets, members, 28, 28): white digits on black."""
         shift, deviation = scale()
-        return torch.from_numpy(images).float().sub_(shift).div_(deviation)
+        return checked_pixels(images, what, members, SIDE, SIDE).sub_(shift).div_(deviation)
 
     return preprocess
 

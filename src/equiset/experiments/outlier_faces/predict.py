@@ -6,21 +6,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from torch import Tensor
 
-from equiset.data.celeba_images import decode
+from equiset.data.celeba_images import SIDE, decode
 from equiset.data.image_sets import find_sets, read_images
 from equiset.experiments.outlier_faces.settings import FaceVariant
 from equiset.experiments.outlier_faces.task import _EVALUATED
 from equiset.files import read_json
-from equiset.trained import Bad, Tables, Trained, alike, mean_over_runs
+from equiset.trained import Bad, Tables, Trained, alike, checked_pixels, mean_over_runs
 
 
 def preprocessing(settings: FaceVariant, sets: dict[str, Any], store: Path | None) -> Callable[[np.ndarray], Tensor]:
+    members = sets["members"] if settings.model == "set-pooling" else None
+    what = f"faces (sets, {members or 'members'}, {SIDE}, {SIDE}, 3)"
+
     def preprocess(pixels: np.ndarray) -> Tensor:
-        """Take bytes (sets, members, 64, 64, 3), as `equiset.data.celeba_images.decode` makes them of image files."""
-        return torch.from_numpy(pixels).movedim(-1, 2).float().div_(127.5).sub_(1)
+        """Take values from 0 to 255 (sets, members, 64, 64, 3), as `equiset.data.celeba_images.decode` makes them."""
+        return checked_pixels(pixels, what, members, SIDE, SIDE, 3).movedim(-1, 2).div_(127.5).sub_(1)
 
     return preprocess
 

@@ -18,7 +18,8 @@ from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.settings import CloudVariant
 from equiset.experiments.point_clouds.task import _ROWS
 from equiset.files import read_json
-from equiset.trained import Bad, Tables, Trained, alike, mean_over_runs
+from equiset.nn import SetNorm
+from equiset.trained import Bad, Tables, Trained, alike, checked, mean_over_runs
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,15 @@ log = logging.getLogger(__name__)
 def preprocessing(settings: CloudVariant, sets: dict[str, Any], store: Path | None) -> Callable[[np.ndarray], Tensor]:
     def preprocess(clouds: np.ndarray) -> Tensor:
         """Take points (clouds, particles, 3) in any unit and place: the network itself centres and scales a cloud."""
-        return torch.from_numpy(np.ascontiguousarray(clouds, np.float32))
+        points = checked(clouds, "points (clouds, particles, 3)", None, 3).astype(np.float64)
+        if not np.isfinite(points).all():
+            raise EquisetError("expected points of finite numbers, got some that are not")
+        # The network works in float32. Clouds that would lose digits there are centred and scaled before.
+        spread = np.ptp(points, axis=1).max(1, initial=0)
+        farthest = np.abs(points).max((1, 2), initial=0)
+        coarse = (spread < 1e-3) | (spread > 1e3) | (farthest > 1e3 * spread)
+        points[coarse] = SetNorm(eps=1e-150)(torch.from_numpy(points[coarse])).numpy()
+        return torch.from_numpy(points.astype(np.float32))
 
     return preprocess
 

@@ -19,7 +19,7 @@ from equiset.errors import EquisetError
 from equiset.experiments.redshift.settings import RedshiftVariant
 from equiset.experiments.redshift.task import _EVALUATION_BATCH, FOOTNOTE
 from equiset.sets import PackedSets
-from equiset.trained import Bad, Tables, Trained
+from equiset.trained import Bad, Tables, Trained, checked
 
 _BLOCK = 2**16  # rows that are read at once
 _ENDINGS = (".parquet", ".fit", ".fits", ".fit.gz", ".fits.gz")
@@ -35,6 +35,7 @@ def preprocessing(
     def preprocess(values: np.ndarray, offsets: np.ndarray) -> Tensor | PackedSets:
         """Take float32 (members, features), NaN where nothing was measured, and the row at which each cluster begins,
         with the number of rows at the end."""
+        values = checked(values, f"values (members, {len(names)})", len(names)).astype(np.float32)
         # Standardised, the mean is zero: what a value that was not measured becomes.
         rows = torch.from_numpy(np.nan_to_num((values - shift) / scale, nan=0.0, copy=False))
         return PackedSets(rows, torch.from_numpy(offsets)) if settings.model == "set" else rows
