@@ -85,7 +85,7 @@ format: install  ## Bring code and workflow into style
 	$(BIN)/snakefmt Snakefile workflow
 
 ui: install  ## Look at the runs in MLflow, also while they train; says where each experiment is
-	$(BIN)/python -m equiset.ui --port $(PORT)
+	$(BIN)/python -m equiset.tracking.ui --port $(PORT)
 
 reference: install  ## Make the published runs again, many hours, publish them, and put them into README.md
 	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- reference_runs
@@ -106,7 +106,7 @@ track: install  ## Send the runs to MLflow again, for instance after its server 
 	$(BIN)/snakemake --cores all --config scale=$(SCALE) --forcerun track
 
 schema: install  ## Write the JSON schema of config.yaml anew
-	$(BIN)/python -m equiset.config > workflow/schemas/config.schema.json
+	$(BIN)/python -m equiset.config.resolve > workflow/schemas/config.schema.json
 
 docs/rulegraph.svg: Snakefile $(wildcard workflow/rules/*.smk)  # needs graphviz
 	$(BIN)/snakemake --rulegraph dot --quiet all | dot -Tsvg > $@

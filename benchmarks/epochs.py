@@ -72,11 +72,11 @@ def serve(root: Path, data: Path, experiment: str, variant: str, batch: int | No
     import torch
     import yaml
 
-    from equiset.config import resolve
+    from equiset.config.resolve import resolve
     from equiset.data import dataset_module
     from equiset.experiments import experiment_module
     from equiset.process import keep_freed_memory
-    from equiset.training import train
+    from equiset.training.loop import train
 
     keep_freed_memory()
     torch.set_num_threads(1)

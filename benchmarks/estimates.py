@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import yaml
 
-from equiset.config import Config, resolve
+from equiset.config.resolve import Config, resolve
 
 # Seconds for one epoch with validation, one core with AVX2: the variant, and what was measured.
 MEASURED = {

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 from instrument import Benchmark, Form, Step, main
 
-from equiset.data.catalogue import UNITS, convert_members
-from equiset.stand_ins.fits import write_table
-from equiset.stand_ins.redmapper import MEMBER_TYPE, draw_clusters, draw_members
+from equiset.data.redmapper.catalogue import UNITS, convert_members
+from equiset.data.redmapper.stand_in import MEMBER_TYPE, draw_clusters, draw_members
+from equiset.data.redmapper.stand_in_fits import write_table
 
 ROWS = 1_703_685
 

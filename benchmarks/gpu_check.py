@@ -24,13 +24,13 @@ import yaml
 from torch import nn
 
 import equiset.stages  # noqa: F401  sets what must be set before CUDA starts
-from equiset.config import resolve
+from equiset.config.resolve import resolve
 from equiset.data import dataset_module
-from equiset.devices import choose_device, describe, fix_arithmetic
 from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.nn import encoder
 from equiset.process import keep_freed_memory
-from equiset.training import _train_epoch, fix_seeds, make_optimizer
+from equiset.training.devices import choose_device, describe, fix_arithmetic
+from equiset.training.loop import _train_epoch, fix_seeds, make_optimizer
 
 ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")

@@ -15,8 +15,8 @@ import numpy as np
 from instrument import Benchmark, Form, Step, main
 from PIL import Image
 
-from equiset.data.celeba_images import SIDE, ImageSource, convert
-from equiset.stand_ins.celeba import annotate, draw_picture
+from equiset.data.celeba.images import SIDE, ImageSource, convert
+from equiset.data.celeba.stand_in import annotate, draw_picture
 
 DISTINCT, IMAGES = 100, 12_000  # drawing takes longer than all the rest, so each image serves several times
 

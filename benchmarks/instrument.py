@@ -23,11 +23,11 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from equiset import provenance
 from equiset.process import keep_freed_memory
 from equiset.results.figures import Canvas, Figure
 from equiset.results.palette import BLUE, GREEN, VERMILION
 from equiset.results.tables import Table
+from equiset.training import provenance
 
 Step = Callable[[], Any]
 Clock = Literal["processor", "wall"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from instrument import Benchmark, Form, Step, main
 
-from equiset.data.meshes import points_of
+from equiset.data.modelnet40.meshes import points_of
 
 POINTS = 10_000
 LEVELS = {3: 1_280, 4: 5_120, 5: 20_480, 6: 81_920}

@@ -18,7 +18,7 @@ from equiset.experiments.redshift.sets import make_sets
 from equiset.experiments.redshift.settings import RedshiftSets, RedshiftVariant
 from equiset.experiments.redshift.task import Task
 from equiset.nn import SetLayer
-from equiset.sets import PackedSets
+from equiset.nn.sets import PackedSets
 
 CLUSTERS = 1200
 SETTINGS = RedshiftVariant.model_validate(

@@ -23,13 +23,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from equiset import training
 from equiset.experiments.mnist_sums.sets import make_sets
 from equiset.experiments.mnist_sums.settings import MnistSets, MnistVariant
 from equiset.experiments.mnist_sums.task import Task
 from equiset.files import read_json, write_json
 from equiset.process import keep_freed_memory
 from equiset.results.tables import Table, percent
+from equiset.training import loop as training
 
 SETTINGS = {
     "model": "IV",

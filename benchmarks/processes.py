@@ -23,11 +23,11 @@ import torch
 from torch import nn
 
 from equiset import launch, parallel
-from equiset.devices import choose_device
 from equiset.experiments import experiment_module
 from equiset.files import read_json, write_json
 from equiset.process import keep_freed_memory, run_stage
-from equiset.training import train
+from equiset.training.devices import choose_device
+from equiset.training.loop import train
 
 
 def in_double(model: nn.Module) -> nn.Module:

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from instrument import Benchmark, Form, Step, main
 
+from equiset.data.celeba.stand_in import annotate
 from equiset.experiments.outlier_faces.sets import draw_sets
 from equiset.experiments.outlier_faces.settings import FaceSets
-from equiset.stand_ins.celeba import annotate
 
 IMAGES, SETS, MEMBERS = 202_599, 6_000, 16
 

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from equiset.config.training import Training
 from equiset.data.redmapper import FILES, RedmapperSettings, fetch, prepare
 from equiset.experiments.point_clouds.task import Clouds
 from equiset.experiments.redshift.sets import make_sets
@@ -27,9 +28,8 @@ from equiset.experiments.redshift.settings import RedshiftSets, RedshiftVariant
 from equiset.experiments.redshift.task import Task
 from equiset.files import read_json, write_json
 from equiset.process import keep_freed_memory
-from equiset.provenance import peak_memory_mb
-from equiset.training import Batch, make_optimizer, train
-from equiset.training_settings import Training
+from equiset.training.loop import Batch, make_optimizer, train
+from equiset.training.provenance import peak_memory_mb
 
 CPU = torch.device("cpu")
 EVERYTHING_MB = 10**6
@@ -45,7 +45,7 @@ def make_task(folder: Path, options: argparse.Namespace, memory_mb: int) -> Task
 
 
 def simulate(folder: Path, options: argparse.Namespace) -> dict[str, float]:
-    from equiset.stand_ins import redmapper as stand_in
+    from equiset.data.redmapper import stand_in
 
     (folder / "raw").mkdir()
     paths = (folder / "raw" / FILES[role].removesuffix(".gz") for role in ("catalogue", "members"))

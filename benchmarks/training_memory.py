@@ -39,8 +39,8 @@ def clouds(folder: Path, particles: int) -> None:
 
 def faces(folder: Path) -> None:
     from equiset.data.celeba import _write_faces
+    from equiset.data.celeba.stand_in import annotate
     from equiset.files import write_json
-    from equiset.stand_ins.celeba import annotate
 
     known = annotate((2000, 500, 500), seed=0)
     _write_faces(known, np.arange(len(known.files)), folder / "faces.parquet")
@@ -77,10 +77,10 @@ def digits(folder: Path) -> None:
 def measure(experiment: str, variant: str) -> None:
     import torch
 
-    from equiset.config import resolve
+    from equiset.config.resolve import resolve
     from equiset.experiments import experiment_module
     from equiset.process import keep_freed_memory
-    from equiset.training import _train_epoch, make_optimizer
+    from equiset.training.loop import _train_epoch, make_optimizer
 
     keep_freed_memory()
     torch.set_num_threads(1)

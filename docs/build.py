@@ -6,7 +6,7 @@ from pathlib import Path
 import pdoc
 
 import equiset
-from equiset import trained
+from equiset.training import load_run as trained
 
 
 def build(folder: Path) -> None:

@@ -4,8 +4,6 @@ import ast
 import io
 import tokenize
 
-from equiset.fingerprint import _is_docstring
-
 
 def other_words(source):
     """Return a source with other docstrings, new ones, and a comment on every line."""
@@ -14,7 +12,7 @@ def other_words(source):
         if token.type == tokenize.NEWLINE:
             lines[token.start[0] - 1] += "  # a word on this"
     tree = ast.parse(source)
-    said = {node.lineno: node for node in ast.walk(tree) if _is_docstring(node)}
+    said = {node.lineno: node for node in ast.walk(tree) if isinstance(node, ast.Expr) and _is_text(node.value)}
     starts = {
         min([body.lineno, *(item.lineno for item in getattr(body, "decorator_list", []))]): body
         for node in ast.walk(tree)
@@ -25,6 +23,10 @@ def other_words(source):
         end = node.end_lineno if line in said else line - 1
         lines[line - 1 : end] = [" " * node.col_offset + '"""Other words."""']
     return "\n".join(["# Words.", *lines, "", "# The end."])
+
+
+def _is_text(node):
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def other_number(source):

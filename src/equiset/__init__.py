@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from equiset.nn import SetDropout, SetEncoder, SetLayer, SetNorm, SetPool, SetSequential
-    from equiset.sets import PackedSets, collate
-    from equiset.trained import load_run
+    from equiset.nn.sets import PackedSets, collate
+    from equiset.training.load_run import load_run
 
 __all__ = [
     "PackedSets",
@@ -24,7 +24,7 @@ __all__ = [
     "load_run",
 ]
 __version__ = "0.1.0"
-_HOMES = {"PackedSets": "equiset.sets", "collate": "equiset.sets", "load_run": "equiset.trained"}
+_HOMES = {"PackedSets": "equiset.nn.sets", "collate": "equiset.nn.sets", "load_run": "equiset.training.load_run"}
 
 
 def __getattr__(name: str) -> Any:

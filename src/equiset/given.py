@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from equiset.config.settings import Settings, validate
 from equiset.errors import EquisetError
 from equiset.experiments import experiment_module
 from equiset.files import check_folder
-from equiset.settings import Settings, validate
 
 
 class SetsSpec(Settings):

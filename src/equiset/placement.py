@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from equiset.errors import EquisetError
-from equiset.provenance import output
+from equiset.training.provenance import output
 
 log = logging.getLogger(__name__)
 

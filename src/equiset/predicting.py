@@ -12,13 +12,13 @@ from pyarrow.csv import CSVWriter
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from equiset.devices import choose_device, fix_arithmetic
 from equiset.errors import DamagedError, EquisetError
 from equiset.experiments import experiment_module
 from equiset.files import atomic_path
 from equiset.given import number
 from equiset.results.runs import DATA
-from equiset.trained import Trained, load_run
+from equiset.training.devices import choose_device, fix_arithmetic
+from equiset.training.load_run import Trained, load_run
 
 log = logging.getLogger(__name__)
 

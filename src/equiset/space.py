@@ -8,11 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from equiset.config import Config
+from equiset.config.experiment import Experiment, Variant
+from equiset.config.resolve import Config
 from equiset.data import DATASETS
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
-from equiset.experiments.base import Experiment, Variant
 
 _MARGIN = 1.1
 _EACH_RUN = 2**20  # predictions, metrics, logs, and what MLflow keeps of them

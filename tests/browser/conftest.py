@@ -5,10 +5,10 @@ import socket
 
 import pytest
 
-from equiset import ui
 from equiset.experiments import EXPERIMENTS
 from equiset.files import read_json, write_json
 from equiset.stages import track
+from equiset.tracking import ui
 
 from ..report_folder import write_results
 from .devtools import Browser

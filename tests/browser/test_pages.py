@@ -11,7 +11,7 @@ import pytest
 
 from equiset.experiments import EXPERIMENTS
 from equiset.stages import judge
-from equiset.tracking import addresses
+from equiset.tracking.tracker import addresses
 
 from ..report_folder import write_results
 from ..unit.made_up_runs import ROOT

@@ -9,7 +9,7 @@ import pytest
 from mlflow import MlflowClient
 
 from equiset.files import digest, read_json, write_json
-from equiset.tracking import SHOWN
+from equiset.tracking.tracker import SHOWN
 
 from . import servers
 from .conftest import EXPERIMENT, RUN

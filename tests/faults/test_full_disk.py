@@ -13,7 +13,7 @@ import yaml
 from safetensors import SafetensorError
 
 from equiset import space
-from equiset.config import SCALES, resolve
+from equiset.config.resolve import SCALES, resolve
 from equiset.data import DATASETS
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS

@@ -17,8 +17,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from equiset.data.celeba_images import ImageSource, convert, decode
-from equiset.data.fits import open_table
+from equiset.data.celeba.images import ImageSource, convert, decode
+from equiset.data.redmapper.fits import open_table
 from equiset.errors import EquisetError
 from equiset.parquet import read_arrow, read_parquet
 from equiset.results.runs import Run
@@ -126,11 +126,11 @@ PROGRAM = """
 import gzip, json, resource, struct, sys
 from pathlib import Path
 from equiset.data.archive import unpack
-from equiset.data.celeba_images import decode
-from equiset.data.fits import open_table
-from equiset.data.idx import read_idx
-from equiset.data.mnist_wheel import load_arrays
-from equiset.data.mesh_files import read_mesh
+from equiset.data.celeba.images import decode
+from equiset.data.redmapper.fits import open_table
+from equiset.data.mnist.idx import read_idx
+from equiset.data.mnist.wheel import load_arrays
+from equiset.data.modelnet40.mesh_files import read_mesh
 from tests.faults.test_hostile_files import jpeg, png
 
 folder = Path(sys.argv[1])

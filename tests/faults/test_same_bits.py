@@ -2,7 +2,7 @@
 
 import pytest
 
-from equiset.config import resolve
+from equiset.config.resolve import resolve
 from equiset.data import dataset_module
 from tests.faults.comparison import contents
 from tests.faults.test_full_disk import RAW
@@ -10,7 +10,7 @@ from tests.faults.test_full_disk import RAW
 
 @pytest.mark.parametrize("name", ["mnist", "modelnet40", "redmapper"])
 def test_any_number_of_cores_gives_the_same_store(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("equiset.data.meshes._FEW", 0)  # or so few meshes would be read by one process
+    monkeypatch.setattr("equiset.data.modelnet40.meshes._FEW", 0)  # or so few meshes would be read by one process
     module = dataset_module(name)
     settings = resolve(RAW, "smoke").dataset(name)
     manifest = module.fetch(settings, tmp_path / "cache")

@@ -18,7 +18,7 @@ from equiset.experiments import EXPERIMENTS
 from equiset.files import read_json
 from equiset.results.runs import Run
 from equiset.stages import track
-from equiset.tracking import open_experiment, open_store
+from equiset.tracking.tracker import open_experiment, open_store
 from tests.unit.test_tracking import empty_database, uri, write_run
 from tests.workflow.conftest import ROOT
 
@@ -37,7 +37,7 @@ def test_a_process_killed_while_it_makes_the_database_leaves_none(tmp_path, monk
         "import os, sys; from sqlalchemy import Table, event\n"
         "made = []\n"
         "event.listen(Table, 'after_create', lambda *a, **k: (made.append(1), len(made) > 3 and os._exit(9)))\n"
-        "from equiset.tracking import open_store; open_store(sys.argv[1])"
+        "from equiset.tracking.tracker import open_store; open_store(sys.argv[1])"
     )
     address = f"sqlite:///{tmp_path / 'mlflow.db'}"
     done = subprocess.run([sys.executable, "-c", program, address], env=ENVIRONMENT, capture_output=True, text=True)
@@ -76,7 +76,7 @@ def test_a_database_deleted_in_the_middle_costs_no_result(uri, tmp_path, monkeyp
         sent.append(run)
         return whole(self, run, findings)
 
-    monkeypatch.setattr("equiset.tracking.Tracker.send_run", delete_after_the_first)
+    monkeypatch.setattr("equiset.tracking.tracker.Tracker.send_run", delete_after_the_first)
     track.main(["--uri", uri, *arguments_for(runs, tmp_path / "tracked.json")])
     told = read_json(tmp_path / "tracked.json")
     assert len(told["sent"]) == 1
@@ -101,7 +101,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_or_locked_database_stops_no_result(uri, tmp_path, monkeypatch, caplog, damage):
-    monkeypatch.setattr("equiset.tracking._PATIENCE_S", 0.1)
+    monkeypatch.setattr("equiset.tracking.tracker._PATIENCE_S", 0.1)
     run, database = write_run(tmp_path, seed=0), tmp_path / "mlflow.db"
     held = DAMAGES[damage](database)
     started = time.monotonic()
@@ -174,11 +174,11 @@ def test_a_server_that_goes_down_in_the_middle_and_comes_back(tmp_path, monkeypa
         sent.append(run)
         return whole(self, run, findings)
 
-    monkeypatch.setattr("equiset.tracking.Tracker.send_run", down_after_the_first)
+    monkeypatch.setattr("equiset.tracking.tracker.Tracker.send_run", down_after_the_first)
     track.main(["--uri", address, *arguments_for(runs, tmp_path / "tracked.json")])
     told = read_json(tmp_path / "tracked.json")
     assert (len(told["sent"]), len(told["pending"])) == (1, 2)
-    monkeypatch.setattr("equiset.tracking.Tracker.send_run", whole)
+    monkeypatch.setattr("equiset.tracking.tracker.Tracker.send_run", whole)
     server = serve(tmp_path, unused_port)
     try:
         track.main(["--uri", address, *arguments_for(runs, tmp_path / "tracked.json")])

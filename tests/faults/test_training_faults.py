@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from equiset.data.celeba.stand_in import annotate
 from equiset.data.modelnet40 import ModelNetSettings, fetch, prepare
 from equiset.errors import EquisetError
 from equiset.experiments.mnist_sums.task import Task as SumTask
@@ -19,8 +20,7 @@ from equiset.experiments.point_clouds.settings import CloudSets
 from equiset.experiments.point_clouds.task import Task as CloudTask
 from equiset.experiments.redshift.task import Task as RedshiftTask
 from equiset.files import read_json
-from equiset.stand_ins.celeba import annotate
-from equiset.training import train
+from equiset.training.loop import train
 from tests.unit import test_mnist_sums, test_outlier_faces, test_point_clouds, test_redshift
 from tests.unit.test_mnist_sums import store as digits
 from tests.unit.test_modelnet40 import mesh_file

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from equiset.config import read_config, resolve
+from equiset.config.resolve import read_config, resolve
 from equiset.experiments import experiment_module
 from equiset.files import write_json
 from equiset.results.claims import read_claims

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from equiset.training import train
+from equiset.training.loop import train
 
 from .small_tasks import VARIANTS, Tasks
 

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from equiset import devices, feeding, parallel
-from equiset.config import analysis_spec
+from equiset import parallel
+from equiset.config.resolve import analysis_spec
+from equiset.config.training import Training
 from equiset.experiments.point_clouds import analyses
 from equiset.nn import SetEncoder, encoder
+from equiset.nn.sets import PackedSets
 from equiset.nn.shares import Share
-from equiset.sets import PackedSets
-from equiset.training import make_optimizer, read_checkpoint, train
-from equiset.training_settings import Training
+from equiset.training import devices, feeding
+from equiset.training.loop import make_optimizer, read_checkpoint, train
 
 from .card import CARD, CardTensor, card
 from .small_tasks import VARIANTS, Tasks, gpu_check

@@ -12,8 +12,8 @@ from PIL import Image
 
 from equiset.data import celeba
 from equiset.data.celeba import FILES, CelebaSettings, StandInSize, fetch, prepare
-from equiset.data.celeba_annotations import Annotations, read_annotations, write_annotations
-from equiset.data.celeba_images import Findings, ImageSource, convert, decode
+from equiset.data.celeba.annotations import Annotations, read_annotations, write_annotations
+from equiset.data.celeba.images import Findings, ImageSource, convert, decode
 from equiset.errors import EquisetError
 from equiset.files import read_json
 
@@ -204,7 +204,7 @@ def test_other_annotations_make_it_own_data(official, tmp_path):
 
 
 def test_sizes_outlive_an_interrupted_pass(official, tmp_path, monkeypatch):
-    monkeypatch.setattr("equiset.data.celeba_images._BLOCK", 16)
+    monkeypatch.setattr("equiset.data.celeba.images._BLOCK", 16)
     save(official / "img_align_celeba" / "000005.jpg", (64, 64))
     source, names = ImageSource(official / "img_align_celeba"), [f"{number:06d}.jpg" for number in range(1, 81)]
     for found in (convert(source, names, tmp_path / "work")[1] for _ in range(2)):
@@ -212,7 +212,7 @@ def test_sizes_outlive_an_interrupted_pass(official, tmp_path, monkeypatch):
 
 
 def test_any_number_of_processes_gives_the_same_bytes(stand_in, tmp_path, monkeypatch):
-    monkeypatch.setattr("equiset.data.celeba_images._BLOCK", 16)
+    monkeypatch.setattr("equiset.data.celeba.images._BLOCK", 16)
     source = ImageSource(stand_in / "img_align_celeba.zip")
     names = sorted(source.list())
     alone, _ = convert(source, names, tmp_path / "one", 1)
@@ -221,7 +221,7 @@ def test_any_number_of_processes_gives_the_same_bytes(stand_in, tmp_path, monkey
 
 
 def test_interrupted_pass_goes_on(stand_in, tmp_path, monkeypatch):
-    monkeypatch.setattr("equiset.data.celeba_images._BLOCK", 16)
+    monkeypatch.setattr("equiset.data.celeba.images._BLOCK", 16)
     source = ImageSource(stand_in / "img_align_celeba.zip")
     names = sorted(source.list())
     whole, _ = convert(source, names, tmp_path / "whole")
@@ -233,7 +233,7 @@ def test_interrupted_pass_goes_on(stand_in, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return real(content, draft)
 
-    monkeypatch.setattr("equiset.data.celeba_images.decode", counted)
+    monkeypatch.setattr("equiset.data.celeba.images.decode", counted)
     with pytest.raises(KeyboardInterrupt):
         convert(source, names, tmp_path / "work")
     path, found = convert(source, names, tmp_path / "work")

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from equiset.data.celeba import FILES
+from equiset.data.celeba import FILES, stand_in
+from equiset.data.celeba.stand_in_attributes import NAMES, RATES, draw_attributes
+from equiset.data.celeba.stand_in_faces import Person, draw_face
 from equiset.files import digest
-from equiset.stand_ins import celeba as stand_in
-from equiset.stand_ins.celeba_attributes import NAMES, RATES, draw_attributes
-from equiset.stand_ins.celeba_faces import Person, draw_face
 
 
 def small(image: Image.Image) -> np.ndarray:

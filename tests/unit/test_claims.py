@@ -7,7 +7,7 @@ import yaml
 
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS, experiment_module
-from equiset.laws.measures import NAMES
+from equiset.experiments.laws.measures import NAMES
 from equiset.results.claims import AtChance, Beside, PaperValue, read_claims
 
 from .made_up_runs import CLAIMS as BY_ID

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from equiset.config import SCALES, merge, read_config, resolve, run_spec, schema, sets_spec, user_changes
+from equiset.config.resolve import SCALES, merge, read_config, resolve, run_spec, schema, sets_spec, user_changes
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 

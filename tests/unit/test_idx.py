@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from equiset.data.idx import idx_md5, read_idx, write_idx
+from equiset.data.mnist.idx import idx_md5, read_idx, write_idx
 from equiset.errors import EquisetError
 from equiset.files import digest
 

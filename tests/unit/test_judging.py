@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from equiset.errors import EquisetError
-from equiset.laws.measures import measure_layers
+from equiset.experiments.laws.measures import measure_layers
 from equiset.results.claims import Above, AtChance, PaperValue, Within
 from equiset.results.judging import decide, judge, judge_all
 from equiset.results.measures import Number

@@ -8,12 +8,12 @@ import pytest
 import torch
 import yaml
 
-from equiset.config import resolve
+from equiset.config.resolve import resolve
+from equiset.experiments.laws import measurements
+from equiset.experiments.laws.measurements import MEASUREMENTS
+from equiset.experiments.laws.measures import NAMES
+from equiset.experiments.laws.settings import CommutingMaps, DeepStack, Laws, TimeBySetSize
 from equiset.files import canonical_json, read_json
-from equiset.laws import measurements
-from equiset.laws.measurements import MEASUREMENTS
-from equiset.laws.measures import NAMES
-from equiset.laws.settings import CommutingMaps, DeepStack, Laws, TimeBySetSize
 from equiset.nn import SetLayer
 from equiset.stages import measure_layers
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import trimesh
 
-from equiset.data.mesh_files import BadMeshError, parse_mesh, read_mesh
-from equiset.data.meshes import points_of
-from equiset.data.modelnet40 import SUFFIXES
-from equiset.stand_ins import modelnet40 as stand_in
+from equiset.data.modelnet40 import SUFFIXES, stand_in
+from equiset.data.modelnet40.mesh_files import BadMeshError, parse_mesh, read_mesh
+from equiset.data.modelnet40.meshes import points_of
 
 VERTICES = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0.5, 2, 0]]
 OBJ = "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nf 1 2 3\nf 1 3 4\n"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from equiset.data import DATASETS, dataset_module, mnist, read_spec
-from equiset.data.idx import idx_header, idx_md5, read_idx, write_idx
 from equiset.data.mnist import FILES, MnistSettings, RawFile, fetch, prepare
+from equiset.data.mnist.idx import idx_header, idx_md5, read_idx, write_idx
 from equiset.errors import EquisetError
 from equiset.files import digest, read_json
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equiset.data.mnist import FILES, MnistSettings, fetch, prepare
-from equiset.stand_ins import mnist as stand_in
+from equiset.data.mnist import FILES, MnistSettings, fetch, prepare, stand_in
 
 
 def test_stand_in_fills_the_same_files(tmp_path):

@@ -12,7 +12,7 @@ from equiset.experiments.mnist_sums.sets import make_sets
 from equiset.experiments.mnist_sums.settings import MnistSets, MnistVariant
 from equiset.experiments.mnist_sums.task import Task
 from equiset.files import read_json, write_json
-from equiset.training import evaluate
+from equiset.training.loop import evaluate
 
 TRAINING = {"epochs": 1, "batch_size": 16, "optimizer": {"learning_rate": 0.001}}
 

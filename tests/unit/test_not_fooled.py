@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 import yaml
 
+from equiset.experiments.laws.measures import measure_layers
 from equiset.files import write_json
-from equiset.laws.measures import measure_layers
 from equiset.results.claims import read_claims
 from equiset.results.claims_table import claims_table
 from equiset.results.intervals import Sample

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equiset.data.mesh_files import BadMeshError, read_mesh
-from equiset.data.off import parse_off
+from equiset.data.modelnet40.mesh_files import BadMeshError, read_mesh
+from equiset.data.modelnet40.off import parse_off
 
 VERTICES = "0 0 0\n1 0 0\n1 1 0\n0 1 0\n"
 SQUARE = f"OFF\n4 2 0\n{VERTICES}3 0 1 2\n3 0 2 3\n"

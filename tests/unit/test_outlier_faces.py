@@ -16,14 +16,14 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from equiset.data.celeba import FILES, _write_faces
-from equiset.data.celeba_annotations import Annotations, read_annotations
+from equiset.data.celeba.annotations import Annotations, read_annotations
+from equiset.data.celeba.stand_in import annotate
 from equiset.errors import EquisetError
 from equiset.experiments.outlier_faces.networks import POOLS, OutlierNet, QuickDropout
 from equiset.experiments.outlier_faces.sets import SPLITS, count_pairs, deal_people, draw_sets, make_sets
 from equiset.experiments.outlier_faces.settings import ExperimentSettings, FaceSets, FaceVariant
 from equiset.files import read_json, write_json
 from equiset.stages import evaluate, measure_runs, show, train
-from equiset.stand_ins.celeba import annotate
 
 TRAINING = {"epochs": 1, "batch_size": 4, "optimizer": {"learning_rate": 0.001}}
 

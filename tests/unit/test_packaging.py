@@ -35,7 +35,7 @@ def built(tmp_path_factory) -> tuple[Path, Path]:
 def test_they_hold_the_package_and_nothing_else(built):
     wheel, sdist = built
     package = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}
-    package |= {"equiset/py.typed", "equiset/data/modelnet40_official.txt"}
+    package |= {"equiset/py.typed", "equiset/data/modelnet40/official.txt"}
     with zipfile.ZipFile(wheel) as archive:
         assert {name for name in archive.namelist() if ".dist-info/" not in name} == package
         metadata = next(name for name in archive.namelist() if name.endswith("METADATA"))

@@ -7,9 +7,9 @@ from torch import nn
 from equiset import launch, parallel
 from equiset.errors import EquisetError
 from equiset.nn import SetDropout
+from equiset.nn.sets import PackedSets
 from equiset.nn.shares import Share
-from equiset.sets import PackedSets
-from equiset.training import read_checkpoint, train
+from equiset.training.loop import read_checkpoint, train
 
 from . import two_processes
 from .two_processes import CASES, CPU, Packed, run, training

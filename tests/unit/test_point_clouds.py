@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from equiset.data.modelnet40 import ModelNetSettings, fetch, prepare
-from equiset.data.pool import Pool
 from equiset.errors import EquisetError, MissingFileError
 from equiset.experiments.point_clouds.analyses import _activation, maximise
 from equiset.experiments.point_clouds.graphs import (
@@ -22,6 +21,7 @@ from equiset.experiments.point_clouds.networks import (
     PoolingEncoder,
     TwoProducts,
 )
+from equiset.experiments.point_clouds.pool import Pool
 from equiset.experiments.point_clouds.results import figure3, robustness, table1
 from equiset.experiments.point_clouds.sets import make_sets
 from equiset.experiments.point_clouds.settings import Activations, CloudSets, CloudVariant
@@ -30,7 +30,7 @@ from equiset.files import read_json
 from equiset.nn import SetLayer, SetNorm
 from equiset.nn.encoder import CHUNK_BYTES
 from equiset.results.figures import NothingToShowError
-from equiset.training import train
+from equiset.training.loop import train
 
 from .made_up_runs import material, write_run
 

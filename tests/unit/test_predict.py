@@ -17,13 +17,13 @@ from PIL import Image
 
 import equiset
 from equiset.__main__ import main
-from equiset.data.celeba_images import ImageSource
-from equiset.data.idx import write_idx
+from equiset.data.celeba.images import ImageSource
+from equiset.data.mnist.idx import write_idx
 from equiset.errors import EquisetError
 from equiset.files import read_json, write_json
 from equiset.process import run_stage
 from equiset.stages import evaluate
-from equiset.training import fix_seeds, save_weights
+from equiset.training.loop import fix_seeds, save_weights
 from tests.unit.small_tasks import Tasks
 
 CPU = torch.device("cpu")

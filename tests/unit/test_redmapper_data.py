@@ -11,10 +11,10 @@ from astropy.io import fits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equiset.data import catalogue, redmapper
-from equiset.data.catalogue import FEATURES, MAGNITUDES, MEMBER_COLUMNS
-from equiset.data.fits import open_table
-from equiset.data.redmapper import FILES, RedmapperSettings, fetch, prepare
+from equiset.data import redmapper
+from equiset.data.redmapper import FILES, RedmapperSettings, catalogue, fetch, prepare
+from equiset.data.redmapper.catalogue import FEATURES, MAGNITUDES, MEMBER_COLUMNS
+from equiset.data.redmapper.fits import open_table
 from equiset.errors import EquisetError
 from equiset.experiments.redshift.sets import shared_rows
 from equiset.files import read_json

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from astropy.io import fits
 
-from equiset.data.catalogue import MEMBER_COLUMNS
 from equiset.data.redmapper import FILES, RedmapperSettings, fetch
-from equiset.stand_ins.redmapper import _degrees_per_mpc, draw_clusters, write
+from equiset.data.redmapper.catalogue import MEMBER_COLUMNS
+from equiset.data.redmapper.stand_in import _degrees_per_mpc, draw_clusters, write
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equiset.data.catalogue import FEATURES
+from equiset.data.redmapper.catalogue import FEATURES
 from equiset.errors import EquisetError
 from equiset.experiments.redshift import task as task_module
 from equiset.experiments.redshift.measures import KINDS, nmad
@@ -19,8 +19,8 @@ from equiset.experiments.redshift.sets import SPLITS, choose_splits, make_sets, 
 from equiset.experiments.redshift.settings import RedshiftSets, RedshiftVariant
 from equiset.experiments.redshift.task import Task
 from equiset.files import read_json, write_json
-from equiset.sets import PackedSets
-from equiset.training import train
+from equiset.nn.sets import PackedSets
+from equiset.training.loop import train
 
 TRAINING = {"epochs": 1, "batch_size": 4, "optimizer": {"learning_rate": 0.001}}
 CPU = torch.device("cpu")

@@ -13,7 +13,7 @@ from torch import nn
 from equiset.errors import DamagedError, EquisetError
 from equiset.files import check_folder, read_json, seal_folder, write_json
 from equiset.parquet import read_arrow, read_parquet, write_parquet
-from equiset.training import load_weights, save_weights
+from equiset.training.loop import load_weights, save_weights
 
 FLIPS = 100
 

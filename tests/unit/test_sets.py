@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import equiset.nn.layer
-import equiset.sets
+import equiset.nn.sets
 from equiset import PackedSets, SetLayer, SetNorm
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -218,7 +218,7 @@ def test_sets_made_or_used_in_inference_mode_can_be_trained_on():
         assert packed.rows.grad is not None
 
 
-@pytest.mark.parametrize("module", [equiset.sets, equiset.nn.layer])
+@pytest.mark.parametrize("module", [equiset.nn.sets, equiset.nn.layer])
 def test_examples_in_the_documentation(module):
     failed, tried = doctest.testmod(module)
     assert tried > 0

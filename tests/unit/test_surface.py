@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from equiset.data.meshes import points_of
-from equiset.data.surface import sample_surface
+from equiset.data.modelnet40 import stand_in
+from equiset.data.modelnet40.meshes import points_of
+from equiset.data.modelnet40.surface import sample_surface
 from equiset.errors import EquisetError
-from equiset.stand_ins import modelnet40 as stand_in
 
 FAMILIES = stand_in.families()
 

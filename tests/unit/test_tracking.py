@@ -17,16 +17,16 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import BAD_REQUEST
 
-from equiset.config import read_config, resolve
+from equiset.config.resolve import read_config, resolve
+from equiset.config.roles import Role
 from equiset.experiments.mnist_sums.networks import SumNet
 from equiset.files import read_json, write_json
 from equiset.results.measures import Measures
 from equiset.results.runs import Run
 from equiset.results.summary import Findings
-from equiset.roles import Role
 from equiset.stages import track
-from equiset.tracking import open_experiment, open_store
-from equiset.training import save_weights
+from equiset.tracking.tracker import open_experiment, open_store
+from equiset.training.loop import save_weights
 
 CONFIG = Path(__file__).parents[2] / "config.yaml"
 

@@ -11,15 +11,14 @@ import pytest
 import torch
 from torch import nn
 
-from equiset.devices import choose_device
+from equiset.config.training import Optimizer, Training
 from equiset.errors import DamagedError, EquisetError
-from equiset.training import checkpoint_key, fix_seeds, make_optimizer, read_checkpoint, train
-from equiset.training_settings import Optimizer, Training
+from equiset.training.devices import choose_device
+from equiset.training.loop import checkpoint_key, fix_seeds, make_optimizer, read_checkpoint, train
 
 CPU = torch.device("cpu")
-TASK = "equiset.experiments.mnist_sums.task"
 SPEC = {
-    "experiment": "x",
+    "experiment": "mnist_sums",
     "variant": "v",
     "seed": 0,
     "scale": "demo",
@@ -209,17 +208,17 @@ def test_bfloat16_trains(tmp_path):
 
 def test_the_checkpoint_key_tells_runs_apart():
     def changed(**changes):
-        return checkpoint_key(SPEC | changes, {"digest": "1"}, TASK)
+        return checkpoint_key(SPEC | changes, {"digest": "1"})
 
-    same = checkpoint_key(SPEC, {"digest": "1"}, TASK)
+    same = checkpoint_key(SPEC, {"digest": "1"})
     assert changed(settings={"width": 4, "training": {"epochs": 99}}) == same
     assert changed(settings={"width": 5, "training": {"epochs": 3}}) != same
     assert changed(seed=1) != same
     assert changed(device="cuda") != same
-    assert checkpoint_key(SPEC, {"digest": "2"}, TASK) != same
-    assert checkpoint_key(SPEC, {"digest": "1", "particles": 9}, TASK) != same
-    assert checkpoint_key(SPEC, {"digest": "1", "data": "in other words"}, TASK) == same
-    assert checkpoint_key(SPEC, {"digest": "1"}, "equiset.experiments.redshift.task") != same
+    assert checkpoint_key(SPEC, {"digest": "2"}) != same
+    assert checkpoint_key(SPEC, {"digest": "1", "particles": 9}) != same
+    assert checkpoint_key(SPEC, {"digest": "1", "data": "in other words"}) == same
+    assert checkpoint_key(SPEC | {"experiment": "redshift"}, {"digest": "1"}) != same
 
 
 def test_devices():

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from equiset import tracking, ui
+from equiset.tracking import tracker as tracking
+from equiset.tracking import ui
 
 CONFIG = Path(__file__).parents[2] / "config.yaml"
 

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from equiset import launch, parallel
+from equiset.config.training import Training
 from equiset.nn import SetDropout, SetLayer, SetPool
-from equiset.sets import PackedSets
-from equiset.training import train
-from equiset.training_settings import Training
+from equiset.nn.sets import PackedSets
+from equiset.training.loop import train
 
 CPU = torch.device("cpu")
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
-from equiset.config import resolve, run_spec
+from equiset.config.resolve import resolve, run_spec
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json, digest, digest_json, read_json
 from equiset.results.claims_table import headline

@@ -18,7 +18,13 @@ rule measure_layers:
         mem_mb=2000,
         runtime=60,
     params:
-        code=stage_code("measure_layers"),
+        code=code(
+            "nn/*",
+            "training/*",
+            "experiments/laws/*",
+            "experiments/point_clouds/networks.py",
+            "experiments/point_clouds/graphs.py",
+        ),
         settings=lambda wildcards: canonical_json(
             config_at(wildcards.scale).laws.model_dump(mode="json")
         ),
@@ -47,7 +53,7 @@ rule number_layers:
         mem_mb=1000,
         runtime=10,
     params:
-        code=stage_code("measure_runs"),
+        code=code("results/*", "experiments/laws/measures.py"),
     message:
         "Giving the measurements on the layers their intervals"
     shell:
@@ -76,7 +82,7 @@ rule judge_claims:
         mem_mb=1000,
         runtime=10,
     params:
-        code=stage_code("judge"),
+        code=code("results/*"),
         folder=lambda wildcards, output: str(Path(output.conditions).parent),
     message:
         "Judging the paper's claims"
@@ -104,6 +110,6 @@ use rule judge_claims as judge_claims_of_one with:
     benchmark:
         "results/{scale}/benchmarks/judge_claims/{experiment}.tsv"
     params:
-        code=stage_code("judge"),
+        code=code("results/*"),
     message:
         "Judging the paper's claims by {wildcards.experiment} alone"

@@ -14,7 +14,7 @@ from snakemake.exceptions import WorkflowError
 sys.path.insert(0, str(Path("src").resolve()))
 
 from equiset import masking
-from equiset.config import (
+from equiset.config.resolve import (
     SCALES,
     analysis_spec,
     fetch_spec,
@@ -30,8 +30,8 @@ from equiset.data.inventory import identify
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import canonical_json
-from equiset.fingerprint import fingerprint
-from equiset.laws.settings import Laws
+from equiset.fingerprint import fingerprint, training_code
+from equiset.experiments.laws.settings import Laws
 from equiset.occupancy import begin_run
 from equiset.placement import SHARING, cards, device_of
 from equiset.space import check_space
@@ -79,31 +79,19 @@ wildcard_constraints:
 # The parameter `code` of a rule, compared by value, identifies the code that can change the output of its jobs.
 
 
-def stage_code(stage):
-    """The code of a stage that is the same for all data sets and experiments."""
-    return fingerprint(f"equiset.stages.{stage}")
-
-
-def data_code(stage):
-    """The code of a stage of a data set."""
-
-    def code(wildcards):
-        dataset = wildcards.dataset
-        source = config_at(wildcards.scale).dataset(dataset).source
-        makes_stand_in = stage == "fetch" and source == "stand-in"
-        return fingerprint(
-            f"equiset.stages.{stage}",
-            DATASETS[dataset],
-            without=None if makes_stand_in else "equiset.stand_ins",
-        )
-
-    return code
-
-
-def experiment_code(stage, part, *more):
-    """The code of a stage of an experiment."""
+def code(*patterns):
+    """The code in some files of the package; `{experiment}` and `{dataset}` are a job's own."""
     return lambda wildcards: fingerprint(
-        f"equiset.stages.{stage}", f"{EXPERIMENTS[wildcards.experiment]}.{part}", *more
+        *(pattern.format(**dict(wildcards.items())) for pattern in patterns)
+    )
+
+
+def fetch_code(wildcards):
+    """The code that brings the raw files of a data set. That of its stand-in counts where it is made."""
+    folder = f"data/{wildcards.dataset}"
+    source = config_at(wildcards.scale).dataset(wildcards.dataset).source
+    return fingerprint(
+        f"{folder}/*", *([] if source == "stand-in" else [f"!{folder}/stand_in*"])
     )
 
 
@@ -269,12 +257,6 @@ def shown_files(scale, experiment, kinds=("csv", "md", "tex", "html", "png", "pd
         for kind in possible
         if kind in kinds
     ]
-
-
-def report_code(wildcards):
-    """The code of the report, with what is said in it about the experiments."""
-    about = [f"{package}.about" for package in EXPERIMENTS.values()]
-    return fingerprint("equiset.stages.report", *about)
 
 
 def chapters(wildcards):

@@ -18,7 +18,7 @@ rule fetch:
         mem_mb=1000,
         runtime=240,
     params:
-        code=data_code("fetch"),
+        code=fetch_code,
         files=lambda wildcards: raw_files(wildcards.scale, wildcards.dataset),
         # Includes mirrors and time limits. A param computed from an output is not compared, so changing them refetches nothing.
         spec=lambda wildcards, output: canonical_json(
@@ -54,7 +54,7 @@ rule prepare:
         mem_mb=5000,  # CelebA: 2.5 GB for the array while it is written, plus a list of all file names in each of eight processes
         runtime=60,
     params:
-        code=data_code("prepare"),
+        code=code("data/{dataset}/*", "!data/{dataset}/stand_in*"),
         spec=lambda wildcards: canonical_json(
             prepare_spec(config_at(wildcards.scale), wildcards.dataset)
         ),

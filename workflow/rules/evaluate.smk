@@ -22,7 +22,7 @@ rule evaluate:
         runtime=60,
         gpu=gpus,
     params:
-        code=experiment_code("evaluate", "task"),
+        code=lambda wildcards: training_code(wildcards.experiment),
         folder=lambda wildcards, input: str(Path(input.run).parent),
     message:
         "Evaluating {wildcards.experiment} {wildcards.variant}, seed {wildcards.seed}"
@@ -55,7 +55,12 @@ rule analyse:
         runtime=600,
         gpu=gpus,
     params:
-        code=experiment_code("analyse", "analyses"),
+        code=code(
+            "nn/*",
+            "training/*",
+            "experiments/{experiment}/*",
+            "!experiments/{experiment}/results.py",
+        ),
         settings=lambda wildcards: canonical_json(
             analysis_spec(
                 config_at(wildcards.scale), wildcards.experiment, wildcards.item

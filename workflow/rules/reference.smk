@@ -32,7 +32,7 @@ rule publish_runs:
         mem_mb=2000,
         runtime=30,
     params:
-        code=stage_code("publish"),
+        code=code("results/*"),
         options=published_options,
     message:
         "Publishing {wildcards.published}"
@@ -77,7 +77,7 @@ rule verify:
         runtime=60,
         gpu=gpus,
     params:
-        code=experiment_code("verify", "task"),
+        code=lambda wildcards: training_code(wildcards.experiment),
         folder=lambda wildcards, input: str(Path(input.run[0]).parent),
     message:
         "Verifying {wildcards.variant}, seed {wildcards.seed} (log: {log})"
@@ -101,7 +101,7 @@ rule judge:
         mem_mb=2000,
         runtime=10,
     params:
-        code=stage_code("judge_published"),
+        code=code("results/*"),
     message:
         "Judging the paper's claims by the published runs"
     shell:
@@ -122,7 +122,7 @@ rule readme:
         mem_mb=2000,
         runtime=10,
     params:
-        code=stage_code("readme"),
+        code=code("results/*"),
     message:
         "Writing the published results into README.md"
     shell:

@@ -43,7 +43,7 @@ rule write_report:
         mem_mb=1000,
         runtime=10,
     params:
-        code=report_code,
+        code=code("results/*", "experiments/*/about.py"),
         chapters=chapters,
         runs=lambda wildcards, input: folders_of(input.runs),
         # Where a storage keeps its copies, if there is one: all inputs lie in it as in the results.

@@ -19,7 +19,7 @@ rule measure_runs:
         mem_mb=2000,
         runtime=10,
     params:
-        code=experiment_code("measure_runs", "measures"),
+        code=code("results/*", "experiments/{experiment}/measures.py"),
         folders=lambda wildcards, input: folders_of(input.runs),
         order=run_folders,  # a new order in the config is a change, and inputs have none
     message:
@@ -56,7 +56,7 @@ rule tabulate:
         mem_mb=2000,
         runtime=10,
     params:
-        code=experiment_code("show", "results"),
+        code=code("results/*", "experiments/{experiment}/results.py"),
         folders=lambda wildcards, input: folders_of(input.runs),
         order=run_folders,  # a new order in the config is a change, and inputs have none
         roles=roles_of,

@@ -22,7 +22,7 @@ rule make_sets:
         runtime=30,
     params:
         # `describe` in the settings' base writes a part of the output.
-        code=experiment_code("make_sets", "sets", "equiset.experiments.base"),
+        code=code("experiments/{experiment}/sets.py", "config/experiment.py"),
         spec=lambda wildcards: canonical_json(
             sets_spec(
                 config_at(wildcards.scale),

@@ -27,7 +27,7 @@ rule track:
         mem_mb=2000,
         runtime=60,
     params:
-        code=experiment_code("track", "about"),
+        code=code("tracking/*", "experiments/{experiment}/about.py"),
         uri=tracking_uri(),
         folders=lambda wildcards, input: folders_of(input.runs),
         claims=lambda wildcards, input: str(Path(input.claims[0]).parent),

@@ -25,7 +25,7 @@ rule train:
         # Here and not under params: another number repeats no training.
         processes=processes,
     params:
-        code=experiment_code("train", "task"),
+        code=lambda wildcards: training_code(wildcards.experiment),
         spec=lambda wildcards: canonical_json(
             run_spec(
                 config_at(wildcards.scale),

@@ -17,8 +17,8 @@ import json
 from importlib import import_module
 from types import ModuleType
 
+from equiset.config.settings import Settings, validate
 from equiset.errors import EquisetError, choose
-from equiset.settings import Settings, validate
 
 DATASETS = {
     "mnist": "equiset.data.mnist",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equiset.data.celeba_images import ENDINGS
+from equiset.data.celeba.images import ENDINGS
 from equiset.errors import EquisetError
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from equiset.settings import Settings
+from equiset.config.settings import Settings
 
 
 def _is_address(mirror: str) -> str:

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.forward_ad import unpack_dual
 
-from equiset.layout import Layout
 from equiset.nn.dropout import SetDropout
 from equiset.nn.inputs import TakesSets, inside_torch_func, unpack
 from equiset.nn.layer import Form, SetLayer
+from equiset.nn.layout import Layout
 from equiset.nn.pool import Pooling, SetPool
+from equiset.nn.sets import PackedSets
 from equiset.nn.ways import may_look
-from equiset.sets import PackedSets
 
 # Bytes of one activation of the sets that go through the layers together: on a CPU what stays in its cache, on a GPU
 # what keeps it busy.

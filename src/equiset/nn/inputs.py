@@ -5,8 +5,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from equiset.layout import Layout
-from equiset.sets import PackedSets
+from equiset.nn.layout import Layout
+from equiset.nn.sets import PackedSets
 
 # A layer gives back the representation that it was given.
 Sets = TypeVar("Sets", Tensor, PackedSets)

@@ -5,10 +5,10 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from equiset.layout import Layout
 from equiset.nn.inputs import TakesSets, unpack
+from equiset.nn.layout import Layout
 from equiset.nn.reduce import set_max, set_mean, set_sum
-from equiset.sets import PackedSets
+from equiset.nn.sets import PackedSets
 
 Pooling = Literal["sum", "mean", "max"]
 

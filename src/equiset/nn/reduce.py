@@ -27,8 +27,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function
 
-from equiset.layout import Layout
 from equiset.nn.inputs import inside_torch_func
+from equiset.nn.layout import Layout
 
 
 def at_least_float32(values: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from equiset.nn.inputs import TakesSets
-from equiset.sets import PackedSets
+from equiset.nn.sets import PackedSets
 
 
 class SetSequential(nn.Sequential, TakesSets):

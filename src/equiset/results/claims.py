@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from equiset.config.settings import Settings
 from equiset.errors import EquisetError
 from equiset.files import read_yaml
-from equiset.settings import Settings
 
 Text = Annotated[str, Field(min_length=1)]
 
@@ -17,7 +17,7 @@ class Named(Settings):
 
     experiment: Text
     name: Text
-    """What is measured: a name of the experiment's `measures.py`, or of `equiset.laws.measures`."""
+    """What is measured: a name of the experiment's `measures.py`, or of `equiset.experiments.laws.measures`."""
     variant: str = ""
     """Empty for what is measured on the layers themselves."""
     less: str = ""

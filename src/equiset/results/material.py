@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from equiset.config.roles import Role
 from equiset.files import check_folder
 from equiset.parquet import read_parquet
 from equiset.results.claims import Claim
 from equiset.results.measures import Measures
 from equiset.results.runs import Run, by_variant
-from equiset.roles import Role
 
 
 @dataclass(frozen=True)

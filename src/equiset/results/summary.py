@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from equiset.config.roles import Role
 from equiset.errors import MissingFileError
 from equiset.results.figures import Canvas, Figure, draw_curve, name_data
 from equiset.results.measures import WHOLE, Measure, Measures
 from equiset.results.palette import BLUE, ORANGE
 from equiset.results.runs import Run
-from equiset.roles import Role
 
 
 @dataclass(frozen=True)

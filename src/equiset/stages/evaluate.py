@@ -6,14 +6,14 @@ from pathlib import Path
 
 import torch
 
-from equiset.devices import arithmetic, choose_device, fix_arithmetic
 from equiset.experiments import experiment_module
 from equiset.given import RunSpec, data_for, number, settings_of
 from equiset.parquet import write_parquet
 from equiset.placement import take_cards
 from equiset.process import keep_freed_memory, run_stage
 from equiset.results.runs import Run
-from equiset.training import load_weights
+from equiset.training.devices import arithmetic, choose_device, fix_arithmetic
+from equiset.training.loop import load_weights
 
 log = logging.getLogger(__name__)
 

@@ -101,7 +101,7 @@ class Follower:
         # Here, because the Snakefile imports this module, and they take seconds.
         from equiset.results.runs import Run
         from equiset.results.summary import Findings
-        from equiset.tracking import open_experiment, sending
+        from equiset.tracking.tracker import open_experiment, sending
 
         with sending(self.uri):
             tracker = open_experiment(self.uri, told.about["spec"]["experiment"])

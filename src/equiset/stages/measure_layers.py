@@ -8,14 +8,14 @@ from pathlib import Path
 
 import torch
 
-from equiset import provenance
+from equiset.config.settings import validate
+from equiset.experiments.laws.measurements import MEASUREMENTS
+from equiset.experiments.laws.settings import Laws
 from equiset.files import write_json
 from equiset.given import json_object, number
-from equiset.laws.measurements import MEASUREMENTS
-from equiset.laws.settings import Laws
 from equiset.parquet import write_parquet
 from equiset.process import keep_freed_memory, run_stage
-from equiset.settings import validate
+from equiset.training import provenance
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from equiset.experiments import EXPERIMENTS, experiment_module
-from equiset.laws.measures import measure_layers
+from equiset.experiments.laws.measures import measure_layers
 from equiset.process import run_stage
 from equiset.results.measures import Measures, measure_runs
 from equiset.results.runs import by_variant, runs_of

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from equiset.config.roles import Role
+from equiset.config.settings import validate
 from equiset.errors import choose
 from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.given import json_object
@@ -11,8 +13,6 @@ from equiset.results.claims import read_claims
 from equiset.results.material import Material
 from equiset.results.measures import Measures
 from equiset.results.runs import runs_of
-from equiset.roles import Role
-from equiset.settings import validate
 
 
 def main(argv: list[str] | None = None) -> None:

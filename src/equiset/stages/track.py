@@ -9,6 +9,7 @@ import json
 import logging
 from pathlib import Path
 
+from equiset.config.roles import Role
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.files import write_json
@@ -16,8 +17,7 @@ from equiset.masking import VARIABLE, keep_secrets_of, scrub, with_secrets, with
 from equiset.process import run_stage
 from equiset.results.runs import Run
 from equiset.results.summary import Findings
-from equiset.roles import Role
-from equiset.tracking import SHOWN, open_experiment, remedy, sending, was_too_slow
+from equiset.tracking.tracker import SHOWN, open_experiment, remedy, sending, was_too_slow
 
 log = logging.getLogger(__name__)
 

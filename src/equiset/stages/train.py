@@ -10,17 +10,18 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from equiset import launch, parallel, provenance
-from equiset.devices import choose_device, describe
+from equiset import launch, parallel
+from equiset.config.experiment import Variant
 from equiset.experiments import experiment_module
-from equiset.experiments.base import Variant
 from equiset.files import digest_json, write_json
 from equiset.given import RunSpec, data_for, json_object, number, settings_of
 from equiset.parquet import write_parquet
 from equiset.placement import take_cards
 from equiset.process import keep_freed_memory, run_stage
 from equiset.progress import silent, telling
-from equiset.training import checkpoint_key, save_weights, train
+from equiset.training import provenance
+from equiset.training.devices import choose_device, describe
+from equiset.training.loop import checkpoint_key, save_weights, train
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ def _train(arguments: argparse.Namespace, settings: Variant, device: torch.devic
     data_for(spec["experiment"], arguments.store)
     sets = data_for(spec["experiment"], arguments.sets, "sets.json")
     task = experiment_module(spec["experiment"], "task").Task(settings, arguments.store, arguments.sets, device)
-    key = checkpoint_key({**spec, "device": device.type}, sets, type(task).__module__)
+    key = checkpoint_key({**spec, "device": device.type}, sets)
     log.info(
         "%s/seed%d on %s, %d process(es) of %d thread(s), checkpoint %s",
         *(spec["variant"], spec["seed"], device, parallel.processes(), torch.get_num_threads(), key),

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from equiset.data import off
-from equiset.data.celeba_annotations import ROLES, Annotations, read_annotations, write_annotations
-from equiset.data.idx import read_idx
-from equiset.data.mnist_wheel import load_arrays
+from equiset.data.celeba.annotations import ROLES, Annotations, read_annotations, write_annotations
+from equiset.data.mnist.idx import read_idx
+from equiset.data.mnist.wheel import load_arrays
+from equiset.data.modelnet40 import off
 from equiset.errors import EquisetError
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="equiset-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))

@@ -12,14 +12,14 @@ import pandas as pd
 from PIL import Image
 from torch import Tensor
 
-from equiset.data.idx import read_idx
 from equiset.data.image_sets import find_sets, read_images
+from equiset.data.mnist.idx import read_idx
 from equiset.errors import EquisetError
 from equiset.experiments.mnist_sums.networks import SIDE
 from equiset.experiments.mnist_sums.settings import MnistVariant
 from equiset.experiments.mnist_sums.task import _mean_and_sd
 from equiset.files import read_json
-from equiset.trained import Bad, Tables, Trained, alike, checked_pixels, mean_over_runs
+from equiset.training.load_run import Bad, Tables, Trained, alike, checked_pixels, mean_over_runs
 
 log = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ from equiset.experiments.mnist_sums.settings import MnistVariant
 from equiset.files import read_json
 from equiset.parallel import share
 from equiset.parquet import read_parquet
-from equiset.training import Batch, Sums
+from equiset.training.loop import Batch, Sums
 
 
 class Task:
-    """The sum of a set of digits as a classification; see `equiset.training.Task`."""
+    """The sum of a set of digits as a classification; see `equiset.training.loop.Task`."""
 
     def __init__(self, settings: MnistVariant, store: Path, sets: Path, device: torch.device):
         self.settings = settings

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from equiset.data.celeba_images import SIDE, decode
+from equiset.data.celeba.images import SIDE, decode
 from equiset.data.image_sets import find_sets, read_images
 from equiset.experiments.outlier_faces.settings import FaceVariant
 from equiset.experiments.outlier_faces.task import _EVALUATED
 from equiset.files import read_json
-from equiset.trained import Bad, Tables, Trained, alike, checked_pixels, mean_over_runs
+from equiset.training.load_run import Bad, Tables, Trained, alike, checked_pixels, mean_over_runs
 
 
 def preprocessing(settings: FaceVariant, sets: dict[str, Any], store: Path | None) -> Callable[[np.ndarray], Tensor]:
@@ -21,7 +21,7 @@ def preprocessing(settings: FaceVariant, sets: dict[str, Any], store: Path | Non
     what = f"faces (sets, {members or 'members'}, {SIDE}, {SIDE}, 3)"
 
     def preprocess(pixels: np.ndarray) -> Tensor:
-        """Take values from 0 to 255 (sets, members, 64, 64, 3), as `equiset.data.celeba_images.decode` makes them."""
+        """Take values from 0 to 255 (sets, members, 64, 64, 3), as `equiset.data.celeba.images.decode` makes them."""
         return checked_pixels(pixels, what, members, SIDE, SIDE, 3).movedim(-1, 2).div_(127.5).sub_(1)
 
     return preprocess

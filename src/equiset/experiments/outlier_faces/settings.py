@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from equiset.experiments.base import Experiment, Name, Sets, Variant, Width
+from equiset.config.experiment import Experiment, Name, Sets, Variant, Width
 
 
 class FaceSets(Sets):

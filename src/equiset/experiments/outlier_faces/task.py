@@ -12,16 +12,16 @@ from torch import Tensor, nn
 from equiset.errors import EquisetError
 from equiset.experiments.outlier_faces.networks import SIDE, OutlierNet
 from equiset.experiments.outlier_faces.settings import FaceVariant
-from equiset.feeding import feed
 from equiset.parallel import share
 from equiset.parquet import read_parquet
-from equiset.training import Batch, Sums
+from equiset.training.feeding import feed
+from equiset.training.loop import Batch, Sums
 
 _EVALUATED = 8  # sets at once: as much memory as a training step
 
 
 class Task:
-    """Which members of a set do not belong; see `equiset.training.Task`.
+    """Which members of a set do not belong; see `equiset.training.loop.Task`.
 
     Images stay in the memory-mapped store; a batch reads the few that it needs.
     """

@@ -9,16 +9,16 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from equiset.devices import choose_device, fix_arithmetic
 from equiset.experiments.point_clouds.networks import CloudNet
 from equiset.experiments.point_clouds.settings import Activations, CloudVariant, Robustness
 from equiset.experiments.point_clouds.task import Clouds
-from equiset.feeding import feed
 from equiset.nn import SetLayer
 from equiset.parquet import read_parquet
 from equiset.results.material import Material
 from equiset.results.runs import Run
-from equiset.training import fix_seeds, load_weights
+from equiset.training.devices import choose_device, fix_arithmetic
+from equiset.training.feeding import feed
+from equiset.training.loop import fix_seeds, load_weights
 
 _UNITS_AT_ONCE = 64
 

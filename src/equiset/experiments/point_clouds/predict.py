@@ -10,16 +10,16 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from equiset.data.mesh_files import BadMeshError
-from equiset.data.meshes import points_of
 from equiset.data.modelnet40 import SUFFIXES, ModelNetSettings
-from equiset.data.modelnet40_official import CLASS_SIZES, name_of
+from equiset.data.modelnet40.mesh_files import BadMeshError
+from equiset.data.modelnet40.meshes import points_of
+from equiset.data.modelnet40.official import CLASS_SIZES, name_of
 from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.settings import CloudVariant
 from equiset.experiments.point_clouds.task import _ROWS
 from equiset.files import read_json
 from equiset.nn import SetNorm
-from equiset.trained import Bad, Tables, Trained, alike, checked, mean_over_runs
+from equiset.training.load_run import Bad, Tables, Trained, alike, checked, mean_over_runs
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from itertools import combinations, cycle, product
 import numpy as np
 from matplotlib.axes import Axes
 
-from equiset.data.pool import Pool
+from equiset.experiments.point_clouds.pool import Pool
 from equiset.files import read_json
 from equiset.parquet import read_parquet
 from equiset.results.figures import Canvas, Figure, NothingToShowError, name_data

@@ -4,9 +4,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from equiset.experiments.base import Experiment, Name, Sets, Variant
-from equiset.settings import Settings
-from equiset.training_settings import Decay
+from equiset.config.experiment import Experiment, Name, Sets, Variant
+from equiset.config.settings import Settings
+from equiset.config.training import Decay
 
 
 class CloudSets(Sets):

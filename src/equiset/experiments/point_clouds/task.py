@@ -9,15 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiset.data.pool import Pool
 from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.networks import CloudNet
+from equiset.experiments.point_clouds.pool import Pool
 from equiset.experiments.point_clouds.settings import CloudVariant
-from equiset.feeding import feed
 from equiset.files import read_json
 from equiset.parallel import share
 from equiset.parquet import read_parquet
-from equiset.training import Batch, Sums
+from equiset.training.feeding import feed
+from equiset.training.loop import Batch, Sums
 
 # Particles that are evaluated at once.
 _ROWS = 64_000
@@ -69,7 +69,7 @@ class Clouds:
 
 
 class Task:
-    """The class of a cloud; see `equiset.training.Task`."""
+    """The class of a cloud; see `equiset.training.loop.Task`."""
 
     def __init__(self, settings: CloudVariant, store: Path, sets: Path, device: torch.device):
         self.settings, self.device = settings, device

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from equiset.experiments.redshift.networks import RedshiftNet
 from equiset.experiments.redshift.settings import RedshiftVariant
-from equiset.sets import PackedSets
+from equiset.nn.sets import PackedSets
 
 
 class OneSet(RedshiftNet):

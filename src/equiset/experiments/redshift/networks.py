@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from equiset.experiments.redshift.settings import RedshiftVariant
 from equiset.nn import SetDropout, SetLayer
-from equiset.sets import PackedSets
+from equiset.nn.sets import PackedSets
 
 
 class RedshiftNet(nn.Module):

@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from equiset.data.catalogue import CANDIDATES, FEATURES, _absent, _arrow
-from equiset.data.fits import open_table
+from equiset.data.redmapper.catalogue import CANDIDATES, FEATURES, _absent, _arrow
+from equiset.data.redmapper.fits import open_table
 from equiset.errors import EquisetError
 from equiset.experiments.redshift.settings import RedshiftVariant
 from equiset.experiments.redshift.task import _EVALUATION_BATCH, FOOTNOTE
-from equiset.sets import PackedSets
-from equiset.trained import Bad, Tables, Trained, checked
+from equiset.nn.sets import PackedSets
+from equiset.training.load_run import Bad, Tables, Trained, checked
 
 _BLOCK = 2**16  # rows that are read at once
 _ENDINGS = (".parquet", ".fit", ".fits", ".fit.gz", ".fits.gz")

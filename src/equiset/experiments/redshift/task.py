@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from equiset.experiments.redshift.networks import RedshiftNet
 from equiset.experiments.redshift.sets import SPLITS
 from equiset.experiments.redshift.settings import RedshiftVariant
-from equiset.feeding import feed
 from equiset.files import read_json
+from equiset.nn.sets import PackedSets
 from equiset.parallel import share
 from equiset.parquet import read_arrow, read_parquet
-from equiset.sets import PackedSets
-from equiset.training import Batch, Sums
+from equiset.training.feeding import feed
+from equiset.training.loop import Batch, Sums
 
 FOOTNOTE = ("RA", "DEC", *(f"MODEL_{kind}_{band}" for kind in ("MAG", "MAGERR") for band in "UGRIZ"))
 _EVALUATION_BATCH = 256  # clusters
@@ -57,7 +57,7 @@ class Window:
 
 
 class Task:
-    """Redshifts by squared loss on members with a spectrum; see `equiset.training.Task`.
+    """Redshifts by squared loss on members with a spectrum; see `equiset.training.loop.Task`.
 
     The members stay in their file and are mapped; a batch copies the rows of its clusters. Those of the test clusters
     are read by `predict` alone. A catalogue that is too large for `memory_mb` is read in windows: blocks of whole

@@ -1,0 +1,42 @@
+"""How networks are trained: what `config.yaml` may say about it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from equiset.config.settings import Settings
+
+Decay = Annotated[float, Field(ge=0, lt=1)]
+"""How much of a moving average stays from one step to the next."""
+SAID = frozenset({"dataset", "source", "real", "kind", "share", "data"})
+"""Of `sets.json`, what is said of the data for people. What they are is known by their digests."""
+
+
+class Optimizer(Settings):
+    """How weights move."""
+
+    name: Literal["adam", "adamax"] = "adam"
+    learning_rate: float = Field(gt=0, le=1)
+    betas: tuple[Decay, Decay] = (0.9, 0.999)
+    """Decay of the first and the second moment."""
+    eps: float = Field(1e-8, gt=0, le=1)
+    weight_decay: float = Field(0.0, ge=0, le=1)
+
+
+class Training(Settings):
+    """How a network is trained."""
+
+    epochs: int = Field(gt=0, le=1_000_000)
+    """Passes over the training sets."""
+    batch_size: int = Field(gt=0, le=1_000_000)
+    """Sets per step."""
+    optimizer: Optimizer
+    precision: Literal["float32", "tf32", "bfloat16"] = "float32"
+    """Arithmetic of the network. `tf32` rounds the factors of products on a GPU to 10 binary digits; on a CPU it is
+    `float32`. `bfloat16` is automatic mixed precision; slow on a CPU that lacks it."""
+    gradient_clip: float | None = Field(None, gt=0)
+    """Largest norm of the gradient; empty for no limit."""
+    lower_after: tuple[Annotated[int, Field(gt=0)], ...] = ()
+    """Epochs after which the learning rate falls to a tenth of what it was."""
+    validate_every: int = Field(1, gt=0)
+    """Epochs from one validation to the next; the last epoch is always followed by one."""

@@ -1,0 +1,1 @@
+"""MLflow's view of the runs. Nothing else imports mlflow."""

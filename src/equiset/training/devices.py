@@ -1,0 +1,62 @@
+"""Where networks compute, and in what arithmetic: the same for training, evaluation and analyses."""
+
+import logging
+import platform
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+from equiset.errors import EquisetError
+from equiset.training.provenance import gpu_driver
+
+log = logging.getLogger(__name__)
+
+
+def choose_device(name: str) -> torch.device:
+    """Turn the config's `device` into a torch device. Which GPU it is was decided before, by `placement`."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise EquisetError("config key 'device' is 'cuda', but torch sees no CUDA device; use 'auto' or 'cpu'")
+    return torch.device("cuda" if name == "auto" and torch.cuda.is_available() else name.replace("auto", "cpu"))
+
+
+def fix_arithmetic(precision: str, device: torch.device) -> None:
+    """Let this process compute with the digits that the config asks for, and the same bits every time.
+
+    An operation that cannot give the same bits raises an error. By default cuDNN would round the inputs of
+    convolutions to TF32, 10 binary digits, and cuBLAS those of products would not: here both do or neither does.
+    """
+    torch.use_deterministic_algorithms(True)
+    # New memory would be filled with NaN, to show who reads it before it is written: up to a seventh of the time.
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    # Torch itself still reads the old flags, and raises an error where the new ones say something else.
+    for part in (torch.backends.cuda.matmul, torch.backends.cudnn):
+        part.allow_tf32 = precision == "tf32"
+    for part in (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn):
+        part.fp32_precision = "tf32" if precision == "tf32" else "ieee"
+    if device.type == "cpu":
+        if precision == "tf32":
+            log.warning("a CPU has no TF32 arithmetic: this is float32")
+        if precision == "bfloat16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+            log.warning("this CPU has no bfloat16 arithmetic: expect many times the time of float32")
+
+
+def arithmetic(precision: str, device: torch.device) -> AbstractContextManager:
+    """Return the context in which the network computes."""
+    return torch.autocast(device.type, torch.bfloat16) if precision == "bfloat16" else nullcontext()
+
+
+def describe(device: torch.device) -> dict[str, Any]:
+    """Return what `run.json` says of the device: for a GPU, also what bits depend on, and what was taken of it."""
+    if device.type != "cuda":
+        return {"device": f"{device.type} ({platform.machine()})"}
+    return {
+        "device": torch.cuda.get_device_name(device),
+        "gpu": {
+            "driver": gpu_driver(),
+            "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version(),
+            "tf32": torch.backends.cuda.matmul.fp32_precision == "tf32",
+            "peak_memory_mb": round(torch.cuda.max_memory_allocated(device) / 2**20, 1),
+        },
+    }
