@@ -14,7 +14,7 @@ COUNTED := awk '/^(Collecting|Processing)/ { n += 1; now = $$2 } /^ *Downloading
 	now { printf "\r  %d packages: %-60.60s", n, now; fflush() } END { if (now) print "" }'
 
 .PHONY: help install install-cluster results bench gpu-check reference publish judge verify test test-faults test-cluster \
-	fuzz audit lint types format docs ui track lock schema clean
+	fuzz audit lint types format docs ui track lock clean
 
 help:  ## List the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -92,11 +92,11 @@ reference: install  ## Make the published runs again, many hours, publish them, 
 	$(MAKE) publish
 
 publish: install  ## Publish what has ended of the runs of workflow/reference.yaml, judge it, and write README.md
-	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml --forcerun publish_runs -- publish
-	$(BIN)/snakemake --cores all -- readme
+	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml --forcerun publish_part -- publish
+	$(BIN)/snakemake --cores all --forcerun measure_runs -- readme
 
 judge: install  ## Judge the paper's claims by the published runs, from their own files, without training
-	$(BIN)/snakemake --cores all -- judge
+	$(BIN)/snakemake --cores all --forceall -- judge
 
 verify: install  ## Evaluate a published network again (RUN=experiment/variant/seed), from its weights and the real data
 	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- results/paper/verified/$(RUN).parquet
@@ -104,9 +104,6 @@ verify: install  ## Evaluate a published network again (RUN=experiment/variant/s
 
 track: install  ## Send the runs to MLflow again, for instance after its server was away
 	$(BIN)/snakemake --cores all --config scale=$(SCALE) --forcerun track
-
-schema: install  ## Write the JSON schema of config.yaml anew
-	$(BIN)/python -m equiset.config.resolve > workflow/schemas/config.schema.json
 
 docs/rulegraph.svg: Snakefile $(wildcard workflow/rules/*.smk)  # needs graphviz
 	$(BIN)/snakemake --rulegraph dot --quiet all | dot -Tsvg > $@

@@ -21,14 +21,13 @@ from typing import Any
 import pandas as pd
 import torch
 import yaml
+from instrument import keep_freed_memory
 from torch import nn
 
-import equiset.stages  # noqa: F401  sets what must be set before CUDA starts
 from equiset.config.resolve import resolve
 from equiset.data import dataset_module
 from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.nn import encoder
-from equiset.process import keep_freed_memory
 from equiset.training.devices import choose_device, describe, fix_arithmetic
 from equiset.training.loop import _train_epoch, fix_seeds, make_optimizer
 
@@ -193,30 +192,29 @@ def check(tasks: Tasks, experiment: str, variant: str, device: torch.device) -> 
 
 
 PLACED = """
-import os, sys, time
-from equiset.placement import take_cards
-take_cards(sys.argv[1])
-print(os.environ.get("CUDA_VISIBLE_DEVICES"), time.time(), flush=True)
-time.sleep(1)
-print(time.time())
+import sys
+import torch
+from equiset.training.devices import choose_device
+device = choose_device(sys.argv[1])
+print(torch.cuda.current_device() if device.type == "cuda" else None, torch.cuda.device_count(), flush=True)
+sys.stdin.read()
 """
+"""A job that says which GPU it got, of how many, and keeps it until it is told to end."""
 
 
 def placement(device: str) -> str:
     """Let two jobs ask for a GPU at once, and say what they got."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    jobs = [
-        subprocess.Popen([sys.executable, "-c", PLACED, device], stdout=subprocess.PIPE, text=True, env=environment)
-        for _ in range(2)
-    ]
-    said = [job.communicate()[0].split() for job in jobs]
-    (one, *first), (two, *second) = ((card, float(start), float(end)) for card, start, end in said)
-    if one != two:
-        return f"two jobs: GPUs {one} and {two}"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
+    jobs = [subprocess.Popen([sys.executable, "-c", PLACED, device], env=environment, **pipes) for _ in range(2)]
+    (one, count), (two, _) = [job.stdout.readline().split() for job in jobs]  # both have one before either ends
+    for job in jobs:
+        job.communicate()
     if one == "None":
         return "two jobs: no GPU to share"
-    apart = first[1] <= second[0] or second[1] <= first[0]
-    return f"two jobs: both on GPU {one}, {'one after the other' if apart else '**at the same time**'}"
+    if one != two:
+        return f"two jobs: GPUs {one} and {two}"
+    return f"two jobs: both on GPU {one}, {'the only one' if count == '1' else f'**one of {count}**'}"
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -22,11 +22,11 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler says when it
 import numpy as np
 import pandas as pd
 import torch
+from instrument import keep_freed_memory
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from equiset import SetEncoder, SetLayer
-from equiset.process import keep_freed_memory
 from equiset.results.figures import Canvas, Figure
 from equiset.results.palette import GREEN
 from equiset.results.tables import Table

@@ -50,8 +50,8 @@ def plain_loop(folder: Path) -> Step:
 
 def ours(processes: int, draft: bool = True) -> Callable[[Path], Step]:
     def prepare(folder: Path) -> Step:
-        # Worker processes import the main module again: let it be the stage, as in the workflow, and not this program.
-        sys.modules["__main__"] = importlib.import_module("equiset.stages.prepare")
+        # Worker processes import the main module again: let it be a small one, and not this program.
+        sys.modules["__main__"] = importlib.import_module("equiset.data")
         source = ImageSource(folder / "images.zip")
         place = folder / f"{processes}-{draft}"
 

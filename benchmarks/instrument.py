@@ -23,7 +23,6 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from equiset.process import keep_freed_memory
 from equiset.results.figures import Canvas, Figure
 from equiset.results.palette import BLUE, GREEN, VERMILION
 from equiset.results.tables import Table
@@ -31,6 +30,18 @@ from equiset.training import provenance
 
 Step = Callable[[], Any]
 Clock = Literal["processor", "wall"]
+# glibc's malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
+def keep_freed_memory() -> bool:
+    """Ask glibc to keep freed memory in this process, as it does in the jobs of the workflow; return whether it did."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):
+        return False
+    largest, never = 2**31 - 1, -1
+    return bool(mallopt(_M_MMAP_THRESHOLD, largest)) and bool(mallopt(_M_TRIM_THRESHOLD, never))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Metrics to MLflow: python benchmarks/mlflow_logging.py
 
-A run of 50 epochs with four metrics, to a new SQLite database: in one batch at the end, as the stage `track` does it,
+A run of 50 epochs with four metrics, to a new SQLite database: in one batch at the end, as the rule `track` does it,
 against one call for each metric while it happens.
 """
 

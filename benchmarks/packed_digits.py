@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from instrument import keep_freed_memory
 from torch import Tensor
 from torch.autograd import Function
 
 from equiset import PackedSets, SetPool
-from equiset.process import keep_freed_memory
 
 SIZES = [(1, 10**2), (128, 10**2), (1, 10**4), (128, 10**4), (1, 10**6), (16, 10**6), (1, 10**7)]  # channels, members
 ROUNDS = 9

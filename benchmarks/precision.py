@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from instrument import keep_freed_memory
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
@@ -27,8 +28,7 @@ from equiset.experiments.mnist_sums.sets import make_sets
 from equiset.experiments.mnist_sums.settings import MnistSets, MnistVariant
 from equiset.experiments.mnist_sums.task import Task
 from equiset.files import read_json, write_json
-from equiset.process import keep_freed_memory
-from equiset.results.tables import Table, percent
+from equiset.results.tables import Table
 from equiset.training import loop as training
 
 SETTINGS = {
@@ -118,6 +118,12 @@ def main() -> None:
                 rows.append({"precision": kind, "seed": seed, **progress.metrics[-1]})
                 print(rows[-1], flush=True)
     write(pd.DataFrame(rows), options, ratio)
+
+
+def percent(values: list[float]) -> str:
+    """Return the mean in percent, with the standard deviation over seeds if there are several."""
+    values = 100 * np.asarray(values)
+    return f"{values.mean():.1f}" if len(values) == 1 else f"{values.mean():.1f} ± {values.std(ddof=1):.1f}"
 
 
 def write(measured: pd.DataFrame, options: argparse.Namespace, ratio: float) -> None:

@@ -1,6 +1,6 @@
 """What a job spends before its work begins: python benchmarks/start_up.py
 
-Ours imports what a stage needs, when it needs it. The rival is a job that imports all its tools at the top and makes an
+Ours imports what a job needs, when it needs it. The rival is a job that imports all its tools at the top and makes an
 optimizer the usual way, which imports torch.compile.
 """
 
@@ -31,10 +31,10 @@ BENCHMARKS = [
     Benchmark(
         "start of a job",
         (
-            Form("stage train", command("-m", "equiset.stages.train", "--help")),
+            Form("job train", command("-c", "import equiset.training.run, equiset.tracking.live")),
             Form("everything imported at the top", command("-W", "ignore", "-c", EVERYTHING)),
-            Form("stage show", command("-m", "equiset.stages.show", "--help")),
-            Form("stage track", command("-m", "equiset.stages.track", "--help")),
+            Form("job show", command("-c", "import equiset.experiments.show")),
+            Form("job track", command("-c", "import equiset.tracking.track")),
             Form("python alone", command("-c", "")),
             Form("import torch alone", command("-c", "import torch")),
         ),

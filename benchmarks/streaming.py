@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from instrument import keep_freed_memory
 
 from equiset.config.training import Training
 from equiset.data.redmapper import FILES, RedmapperSettings, fetch, prepare
@@ -27,7 +28,6 @@ from equiset.experiments.redshift.sets import make_sets
 from equiset.experiments.redshift.settings import RedshiftSets, RedshiftVariant
 from equiset.experiments.redshift.task import Task
 from equiset.files import read_json, write_json
-from equiset.process import keep_freed_memory
 from equiset.training.loop import Batch, make_optimizer, train
 from equiset.training.provenance import peak_memory_mb
 

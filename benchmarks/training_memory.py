@@ -76,10 +76,10 @@ def digits(folder: Path) -> None:
 
 def measure(experiment: str, variant: str) -> None:
     import torch
+    from instrument import keep_freed_memory
 
     from equiset.config.resolve import resolve
     from equiset.experiments import experiment_module
-    from equiset.process import keep_freed_memory
     from equiset.training.loop import _train_epoch, make_optimizer
 
     keep_freed_memory()

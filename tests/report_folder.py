@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from equiset.experiments import EXPERIMENTS
+from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.files import read_json, write_json
 from equiset.results.tables import Table
-from equiset.stages.report import chapter_of
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -61,18 +60,18 @@ def write_claims(results: Path, claims: list[dict[str, str]]) -> None:
 
 
 def _write_experiment(results: Path, experiment: str) -> None:
-    chapter, dataset = chapter_of(experiment), DATASETS[experiment]
+    settings, dataset = experiment_module(experiment, "settings").ExperimentSettings, DATASETS[experiment]
     kind = "whole" if experiment == "mnist_sums" else "stand-in"
     description = "MNIST" if kind == "whole" else f"stand-in for {dataset}"
     folder = results / experiment
     shown = pd.DataFrame(
         {"Model": ["set layer", "MVCNN (quoted)"], "Accuracy (%)": ["61.7 ± 0.3", "—"], "Paper": [80, 90]}
     )
-    for name in chapter.tables:
+    for name in settings.tables:
         table = Table(shown, shown, f"Caption of {name}.", ("A note.", f"Measured on {description}."))
         for ending in ("csv", "md", "tex", "html"):
             table.write(folder / "tables" / f"{name}.{ending}")
-    for name in chapter.figures:
+    for name in settings.figures:
         for ending in ("png", "pdf"):
             path = folder / "figures" / f"{name}.{ending}"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +89,7 @@ def _write_experiment(results: Path, experiment: str) -> None:
         },
     )
     write_json(
-        results / "data" / dataset / "store.json",
+        results / "data" / dataset / "store" / "store.json",
         {"kind": kind, "description": description, "digest": "5" * 64},
     )
 

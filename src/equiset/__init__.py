@@ -1,7 +1,7 @@
 """Permutation-equivariant layers for learning on sets, and the workflow that reproduces their paper.
 
 The public names need torch alone, but for `load_run`, which needs what the workflow needs. They are imported on first
-use, so that the stages of the workflow that do not touch a network never pay for importing torch.
+use, so that jobs of the workflow that do not touch a network never pay for importing torch.
 """
 
 from importlib import import_module

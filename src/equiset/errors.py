@@ -1,6 +1,11 @@
 """The one exception that means: something outside the code is wrong, and the message says what to do."""
 
-from collections.abc import Mapping
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,16 +15,8 @@ Value = TypeVar("Value")
 class EquisetError(Exception):
     """A fault that the user can mend. The message names the file or the key, and the remedy.
 
-    Stages print it as a single line and exit with code 1; a traceback means a bug in equiset.
+    Jobs print it as a single line; a traceback means a bug in equiset.
     """
-
-
-class DamagedError(EquisetError):
-    """A file or folder of the workflow's own is not what it wrote."""
-
-    def __init__(self, path: str | Path, what: str) -> None:
-        super().__init__(f"{path} {what}")
-        self.path = Path(path)
 
 
 class MissingFileError(EquisetError):
@@ -35,3 +32,33 @@ def choose(options: Mapping[str, Value], name: str, what: str) -> Value:
     if name not in options:
         raise EquisetError(f"there is no {what} {name!r}; there are: {', '.join(options) or 'none'}")
     return options[name]
+
+
+@contextmanager
+def one_line_errors(log: str | Path | None = None) -> Iterator[None]:
+    """Run a program's work: log lines go to stderr, or with all else that is printed there into a file.
+
+    An error that the user can mend is one line; any other leaves its traceback. Either way the program ends with 1.
+
+    Args:
+        log: the file.
+    """
+    if log:
+        # The descriptor itself, so that what other libraries and processes print is caught as well.
+        with open(log, "ab", buffering=0) as file:
+            os.dup2(file.fileno(), sys.stderr.fileno())
+    logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S")
+    started = time.process_time()
+    try:
+        yield
+    except EquisetError as error:
+        logging.error("%s", error)
+        sys.exit(1)
+    except OSError as error:  # a file that is missing, or cannot be read or written
+        logging.error("%s: %s", error.filename or "a file", error.strerror or error)
+        sys.exit(1)
+    except Exception:
+        logging.exception("this is a bug in equiset")
+        sys.exit(1)
+    # benchmarks/demo_times.py adds these up.
+    logging.info("started in %.2f s, done after %.2f s of processor time", started, time.process_time())

@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, what identifies them, and seals that tell a damaged one."""
+"""Files that are either whole or absent: JSON, Parquet and YAML, and digests."""
 
 import errno
 import hashlib
@@ -8,16 +8,15 @@ import shutil
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from equiset.errors import DamagedError, EquisetError, MissingFileError
+from equiset.errors import EquisetError, MissingFileError
 
-SEAL = "seal"
-"""The key under which a JSON, Parquet or safetensors file carries its seal."""
-BLANK_SEAL = f"equiset-sha256:{0:064d}"
-"""What stands there until `seal` puts the digest of the file in place of the zeros."""
+if TYPE_CHECKING:
+    import pandas as pd
+
 _NEARLY_NOTHING = 2**16  # bytes
 
 
@@ -78,79 +77,49 @@ def digest_json(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
-def seal(path: str | Path) -> None:
-    """Put the digest of a file, taken with a blank seal, into the seal."""
-    with open(path, "r+b") as file:
-        place, digits = _sealed(file.read())
-        if place is None:
-            raise ValueError(f"{path} has no place for a seal")
-        file.seek(place)
-        file.write(digits)
-
-
-def check_seal(path: str | Path) -> None:
-    """Raise a `DamagedError` if a file is not what was sealed. One without a seal, made by others, passes."""
-    content = Path(path).read_bytes()
-    place, digits = _sealed(content)
-    if place is not None and not content.startswith(digits, place):
-        raise DamagedError(path, "is damaged: its content does not match its seal")
-
-
-def _sealed(content: bytes) -> tuple[int | None, bytes]:
-    """Return where the digits of a seal begin, and what they should be."""
-    before, mark, after = content.rpartition(BLANK_SEAL[:-64].encode())
-    blank = BLANK_SEAL[-64:].encode()
-    place = len(before) + len(mark) if mark else None
-    return place, hashlib.sha256(before + mark + blank + after[64:]).hexdigest().encode()
-
-
-def seal_folder(folder: Path, about: str) -> None:
-    """Note the digests of all files of a folder in its file `about`."""
-    files = {path.name: digest(path) for path in sorted(folder.iterdir()) if path.name != about}
-    write_json(folder / about, {**read_json(folder / about), "files": files})
-
-
-def check_folder(folder: Path, about: str) -> dict[str, Any]:
-    """Return the content of a folder's file `about`, or raise a `DamagedError` if a file is not what it was.
-
-    The error names the folder, whichever file is damaged: it is made as a whole.
-    """
-    if not folder.is_dir():
-        raise MissingFileError(folder)
-    try:
-        content = read_json(folder / about)
-    except EquisetError as error:
-        raise DamagedError(folder, f"is damaged: {error}".split(". ")[0]) from None
-    if not (isinstance(content, dict) and {"digest", "files"} & content.keys()):
-        raise DamagedError(folder, f"is damaged: {about} is not what equiset writes")
-    for name, expected in content.pop("files", {}).items():
-        if not (folder / name).is_file():
-            raise DamagedError(folder, f"is not complete: {name} is gone")
-        if digest(folder / name) != expected:
-            raise DamagedError(folder, f"is damaged: {name} does not match its digest")
-    return content
-
-
 def write_json(path: str | Path, value: dict[str, Any]) -> None:
-    """Write `value` as readable JSON, atomically and sealed."""
+    """Write `value` as readable JSON, atomically."""
     with atomic_path(path) as partial:
-        text = json.dumps({**value, SEAL: BLANK_SEAL}, indent=2, sort_keys=True, allow_nan=False)
-        partial.write_text(text + "\n", encoding="utf-8")
-        seal(partial)
+        partial.write_text(json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def read_json(path: str | Path) -> Any:
-    """Return what `write_json` wrote; a damaged file is named."""
+    """Return the content of a JSON file; a file that is missing or damaged is named."""
     try:
-        check_seal(path)
-        value = json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise MissingFileError(Path(path)) from None
     except (OSError, ValueError) as error:
-        raise DamagedError(path, f"cannot be read: {error}") from None
-    if isinstance(value, dict):
-        value.pop(SEAL, None)
-    return value
+        raise EquisetError(f"{path} cannot be read: {error}. Delete it and run the same command again") from None
+
+
+def write_parquet(path: Path, table: "pd.DataFrame") -> None:
+    """Write a table without its index, atomically."""
+    with atomic_path(path) as partial:
+        table.to_parquet(partial, index=False, compression="zstd")
+
+
+def read_parquet(path: Path, columns: list[str] | None = None) -> "pd.DataFrame":
+    """Return a table; a file that is missing or damaged is named."""
+    return read_arrow(path, columns).to_pandas()
+
+
+def read_arrow(path: Path, columns: list[str] | None = None) -> Any:
+    """Return a table of pyarrow; a file that is missing or damaged is named."""
+    import pyarrow as pa  # here, so that reading the config stays quick
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path, columns=columns)
+    except FileNotFoundError:
+        raise MissingFileError(Path(path)) from None
+    # pyarrow reports a damaged or an unknown form as one of these.
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise EquisetError(
+            f"{path} cannot be read: {reason}. It is damaged, or was written by a newer version of pyarrow (this is "
+            f"{pa.__version__}). Delete it and run the same command again"
+        ) from None
 
 
 class _UniqueKeys(yaml.SafeLoader):

@@ -26,48 +26,43 @@ _SILENT_SECONDS = 30
 _LOG_LINES = 20
 """What is shown of a failed job's log."""
 
-Kind = tuple[str, str]
-"""Rule and experiment: jobs that take about the same time."""
-
 
 class TimeLeft:
-    """Estimates how long a run will go on, from the mean time of finished jobs of the same kind."""
+    """Estimates how long a run will go on, from the mean time of finished jobs of the same rule."""
 
-    def __init__(self, plan: list[Kind]) -> None:
-        self.waiting = Counter(plan)
-        self.total = len(plan)
+    def __init__(self, jobs: dict[str, int]) -> None:
+        self.waiting = Counter(jobs)
+        self.total = self.waiting.total()
         self.done = 0
-        self._running: dict[int, tuple[Kind, float]] = {}
+        self._running: dict[int, tuple[str, float]] = {}
         self._at_once = 1
-        self._seconds: dict[str | Kind, list[float]] = defaultdict(list)
+        self._seconds: dict[str, list[float]] = defaultdict(list)
 
-    def start(self, job: int, kind: Kind) -> None:
-        self.waiting[kind] -= 1
-        self._running[job] = kind, time.monotonic()
+    def start(self, job: int, rule: str) -> None:
+        self.waiting[rule] -= 1
+        self._running[job] = rule, time.monotonic()
         self._at_once = max(self._at_once, len(self._running))
 
     def finish(self, job: int) -> float:
         """Return the seconds that a job took."""
-        kind, started = self._running.pop(job)
+        rule, started = self._running.pop(job)
         seconds = time.monotonic() - started
-        for key in (kind, kind[0]):
-            self._seconds[key].append(seconds)
+        self._seconds[rule].append(seconds)
         self.done += 1
         return seconds
 
     def seconds(self) -> float | None:
         """Return the estimate; None while there are trainings to finish and none has ended."""
-        to_come = [*self.waiting.elements(), *(kind for kind, _ in self._running.values())]
-        if any(rule == "train" for rule, _ in to_come) and not self._seconds["train"]:
+        to_come = [*self.waiting.elements(), *(rule for rule, _ in self._running.values())]
+        if "train" in to_come and not self._seconds["train"]:
             return None
-        left = sum(self._usual(kind) for kind in self.waiting.elements())
+        left = sum(self._usual(rule) for rule in self.waiting.elements())
         now = time.monotonic()
-        left += sum(max(0.0, self._usual(kind) - (now - started)) for kind, started in self._running.values())
+        left += sum(max(0.0, self._usual(rule) - (now - started)) for rule, started in self._running.values())
         return left / self._at_once
 
-    def _usual(self, kind: Kind) -> float:
-        known = self._seconds.get(kind) or self._seconds.get(kind[0])
-        return fmean(known) if known else 0.0
+    def _usual(self, rule: str) -> float:
+        return fmean(self._seconds[rule] or [0.0])
 
 
 class LogHandler(LogHandlerBase):
@@ -78,7 +73,7 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         self.stream = sys.stderr
         self.terminal = self.stream.isatty()
-        self.left = TimeLeft([])
+        self.left = TimeLeft({})
         self.running: dict[int, LogRecord] = {}
         self.printed = time.monotonic()
 
@@ -99,7 +94,7 @@ class LogHandler(LogHandlerBase):
         event = getattr(record, "event", None)
         if event == LogEvent.JOB_INFO:
             self.running[record.jobid] = record
-            self.left.start(record.jobid, (record.rule_name, record.wildcards.get("experiment", "")))
+            self.left.start(record.jobid, record.rule_name)
         elif event == LogEvent.JOB_FINISHED and record.job_id in self.running:
             job, seconds = self.running.pop(record.job_id), self.left.finish(record.job_id)
             if job.rule_name == "train":
@@ -109,9 +104,10 @@ class LogHandler(LogHandlerBase):
         elif event == LogEvent.JOB_ERROR:
             job = self.running.pop(record.jobid, None)
             self._print(f"FAILED: {job.rule_msg if job else record.rule_name}", *end_of(record.log))
-        elif hasattr(record, "plan"):
-            self.left = TimeLeft(record.plan)
-            self._print(record.msg)
+        elif event == LogEvent.RUN_INFO:
+            self.left = TimeLeft({rule: count for rule, count in record.stats.items() if rule != "total"})
+            trainings = record.stats.get("train", 0)
+            self._print(f"{self.left.total} jobs to run, {trainings} of them trainings. Logs: results/<scale>/logs/")
         elif event == LogEvent.ERROR and record.msg.startswith("RuleException:\nCalledProcessError"):
             pass  # the whole command of a failed job, which is reported by JOB_ERROR as well
         elif record.levelno >= WARNING or (event is None and not record.msg.startswith(_CHATTER)):

@@ -7,9 +7,9 @@ import pytest
 
 from equiset.experiments import EXPERIMENTS
 from equiset.files import read_json, write_json
-from equiset.stages import track
 from equiset.tracking import ui
 
+from ..faults.sending import send
 from ..report_folder import write_results
 from .devtools import Browser
 
@@ -37,13 +37,12 @@ def mlflow_server(browser, results):
     uri = f"sqlite:///{project / 'results' / 'mlflow.db'}"
     for experiment in EXPERIMENTS:
         run = results / experiment / "runs" / "one" / "seed0"
-        arguments = [experiment, "--uri", uri, "--scale", "demo", "--runs", str(run)]
-        shown = [
-            str(path) for part in ("tables", "figures") for path in sorted((results / experiment / part).iterdir())
-        ]
-        track.main([*arguments, "--shown", *shown])
+        arguments = (uri, [run], results / experiment / "tracked.json", experiment)
+        shown = [path for part in ("tables", "figures") for path in sorted((results / experiment / part).iterdir())]
+        send(*arguments, shown)
+        assert read_json(arguments[2])["pending"] == []
     write_json(run / "run.json", read_json(run / "run.json") | {"training": "another"})
-    track.main(arguments)
+    send(*arguments)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

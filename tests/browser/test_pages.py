@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from equiset.experiments import EXPERIMENTS
-from equiset.stages import judge
+from equiset.results.verdicts import judge
 from equiset.tracking.tracker import addresses
 
 from ..report_folder import write_results
@@ -74,7 +74,7 @@ def test_the_navigation_stays_in_sight_and_a_click_leads_back_to_the_top(browser
 
 
 def test_all_claims_print_on_two_pages(browser, results, tmp_path):
-    judge.main(["--claims", str(ROOT / "workflow" / "claims.yaml"), "--output", str(tmp_path / "claims")])
+    judge(ROOT / "workflow" / "claims.yaml", [], tmp_path / "claims")
     folder = write_results(tmp_path / "printed")
     for path in (tmp_path / "claims").iterdir():
         shutil.copy(path, folder / "claims")

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 from mlflow import MlflowClient
@@ -11,6 +10,8 @@ from mlflow import MlflowClient
 from equiset.files import digest, read_json, write_json
 from equiset.tracking.tracker import SHOWN
 
+from ..faults.sending import command
+from ..workflow.conftest import ROOT
 from . import servers
 from .conftest import EXPERIMENT, RUN
 
@@ -46,11 +47,10 @@ def runs(client, experiment, query=FOUND):
 
 def send(server, folder, experiment, user="alice"):
     """Start to send the runs and tables of a folder."""
-    found = [str(run.parent) for run in sorted(folder.glob("runs/*/*/run.json"))]
-    shown = [str(table) for table in sorted(folder.glob("tables/*"))]
-    command = [sys.executable, "-m", "equiset.stages.track", experiment, "--uri", server]
-    command += ["--scale", "smoke", "--runs", *found, "--shown", *shown, "--output", str(folder / f"{user}.json")]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"LOGNAME": user})
+    found = [run.parent for run in sorted(folder.glob("runs/*/*/run.json"))]
+    sending = command(server, found, folder / f"{user}.json", experiment, sorted(folder.glob("tables/*")))
+    environment = os.environ | {"LOGNAME": user, "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.Popen(sending, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def end(process):

@@ -99,7 +99,7 @@ def test_any_other_queue_needs_only_its_submit_command(cluster, local, tmp_path)
     arguments = ["--executor", "cluster-generic", "--jobs", "4", "--latency-wait", "60"]
     arguments += ["--cluster-generic-submit-cmd", f"{submit} --time={{resources.runtime}}"]
     sets = f"{EXPERIMENT}/sets/N3/seed0"
-    process = project.start(*arguments, sets, **cluster.environment)
+    process = project.start(*arguments, f"{sets}/sets.json", **cluster.environment)
     assert process.wait(LIMIT_S) == 0, project.log
     submitted = re.findall(r"external jobid '(\d+)'", project.log)
     assert len(submitted) == 3

@@ -12,7 +12,7 @@ NOT_COMPARED = {
     "benchmarks/*": "seconds and memory of each job",
     "*/checkpoints/*": "hold the seconds of each epoch; superseded by the weights",
     "*/tracked.json": "ids that MLflow draws",
-    "laws/time_*": "processor time",
+    "laws/analyses/time_*": "processor time",
     "laws/measures.parquet": "exponent and ratio of those times; the rest is made of files that are compared",
     "claims/*": "quotes those times; all else in it is in files that are compared",
     "report.html": "shows those times",

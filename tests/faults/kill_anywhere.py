@@ -2,9 +2,9 @@
 
 `python -m tests.faults.kill_anywhere [--kills 30] [--seed 0] [--folder F]`. A run of all four experiments at scale
 `smoke` is killed with SIGKILL, all its processes at once, at moments that a seed decides, and started again by the same
-command every time. The moments are counted in processor time, so that a busy machine changes nothing. A run that ends
-before all kills are spent is compared, and the next one begins in a new folder. With a folder in which this was begun
-before, the untouched run is taken from there.
+command every time, after `snakemake --unlock`. The moments are counted in processor time, so that a busy machine
+changes nothing. A run that ends before all kills are spent is compared, and the next one begins in a new folder. With a
+folder in which this was begun before, the untouched run is taken from there.
 """
 
 import argparse
@@ -56,6 +56,11 @@ def start(project: Project, log: Path, cores: int) -> subprocess.Popen:
         )
 
 
+def unlock(project: Project) -> None:
+    """Remove the lock that a killed Snakemake leaves."""
+    subprocess.run([*command(1), "--unlock"], cwd=project.folder, check=True, capture_output=True)
+
+
 def processor_time(group: int) -> float:
     """Return the seconds that the living processes of a group, and the dead that they have waited for, have worked."""
     total = 0.0
@@ -103,6 +108,7 @@ def kill_anywhere(folder: Path, kills: int, seed: int, cores: int = 2) -> str:
             code = finish_or_kill(start(project, log, cores + runs % 2), after_s)
             if code is None:
                 spent += 1
+                unlock(project)
                 print(f"kill {spent} of {kills}, after {after_s:.1f} s of work in run {runs}", flush=True)
             elif code == 0:
                 break

@@ -20,7 +20,7 @@ from PIL import Image
 from equiset.data.celeba.images import ImageSource, convert, decode
 from equiset.data.redmapper.fits import open_table
 from equiset.errors import EquisetError
-from equiset.parquet import read_arrow, read_parquet
+from equiset.files import read_arrow, read_parquet
 from equiset.results.runs import Run
 from tests.unit.test_redmapper_data import member_values, write
 from tests.workflow.conftest import ROOT

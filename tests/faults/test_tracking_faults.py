@@ -17,17 +17,14 @@ import pytest
 from equiset.experiments import EXPERIMENTS
 from equiset.files import read_json
 from equiset.results.runs import Run
-from equiset.stages import track
+from equiset.tracking import track
 from equiset.tracking.tracker import open_experiment, open_store
+from tests.faults.sending import command, send
 from tests.unit.test_tracking import empty_database, uri, write_run
 from tests.workflow.conftest import ROOT
 
 __all__ = ["empty_database", "uri"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-
-
-def arguments_for(runs, output, name="mnist_sums"):
-    return [name, "--scale", "demo", "--runs", *map(str, runs), "--output", str(output)]
 
 
 @pytest.mark.slow_fault
@@ -50,11 +47,10 @@ def test_a_process_killed_while_it_makes_the_database_leaves_none(tmp_path, monk
 def test_a_database_deleted_between_two_runs_is_made_anew(uri, tmp_path):
     runs = [write_run(tmp_path, seed=seed) for seed in range(2)]
     before = {path: path.read_bytes() for run in runs for path in run.iterdir()}
-    track.main(["--uri", uri, *arguments_for(runs, tmp_path / "tracked.json")])
+    send(uri, runs, tmp_path / "tracked.json")
     (tmp_path / "mlflow.db").unlink()
-    program = "import sys; from equiset.stages import track; track.main(sys.argv[1:])"
-    command = [sys.executable, "-c", program, "--uri", uri, *arguments_for(runs, tmp_path / "tracked.json")]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
+    sending = command(uri, runs, tmp_path / "tracked.json")
+    done = subprocess.run(sending, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert len(read_json(tmp_path / "tracked.json")["sent"]) == 2
     assert {path: path.read_bytes() for path in before} == before
@@ -77,7 +73,7 @@ def test_a_database_deleted_in_the_middle_costs_no_result(uri, tmp_path, monkeyp
         return whole(self, run, findings)
 
     monkeypatch.setattr("equiset.tracking.tracker.Tracker.send_run", delete_after_the_first)
-    track.main(["--uri", uri, *arguments_for(runs, tmp_path / "tracked.json")])
+    send(uri, runs, tmp_path / "tracked.json")
     told = read_json(tmp_path / "tracked.json")
     assert len(told["sent"]) == 1
     assert told["pending"] == [str(run) for run in runs[1:]]
@@ -105,7 +101,7 @@ def test_a_damaged_or_locked_database_stops_no_result(uri, tmp_path, monkeypatch
     run, database = write_run(tmp_path, seed=0), tmp_path / "mlflow.db"
     held = DAMAGES[damage](database)
     started = time.monotonic()
-    track.main(["--uri", uri, *arguments_for([run], tmp_path / "tracked.json")])
+    send(uri, [run], tmp_path / "tracked.json")
     assert time.monotonic() - started < 30, "MLflow's own patience is longer"
     told = read_json(tmp_path / "tracked.json")
     assert told["pending"] == [str(run)]
@@ -115,17 +111,31 @@ def test_a_damaged_or_locked_database_stops_no_result(uri, tmp_path, monkeypatch
         held.close()
 
 
+@pytest.mark.parametrize("address", ["http://[", "https://me:secret@127.0.0.1:9/?token=secret", "nonsense://there"])
+def test_an_address_that_leads_nowhere_stops_no_result_and_shows_no_password(tmp_path, monkeypatch, caplog, address):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    run = write_run(tmp_path)
+    send(address, [run], tmp_path / "tracked.json")
+    told = read_json(tmp_path / "tracked.json")
+    assert told["pending"] == [str(run)]
+    assert told["fault"].startswith(f"cannot reach {told['uri']}: ")
+    assert "The results are complete. Send them later: make track" in caplog.text
+    assert "secret" not in (tmp_path / "tracked.json").read_text() + caplog.text
+
+
 def test_a_folder_whose_name_has_quotation_marks(tmp_path, monkeypatch, caplog, empty_database):
     """One kind works. With both, MLflow's own SQL fails, and what to do is said."""
     folder = tmp_path / "it's"
     folder.mkdir()
     monkeypatch.chdir(folder)
     shutil.copy(empty_database, "mlflow.db")
-    arguments = ["--uri", "sqlite:///mlflow.db", *arguments_for([write_run(folder)], tmp_path / "tracked.json")]
-    track.main(arguments)
+    arguments = ("sqlite:///mlflow.db", [write_run(folder)], tmp_path / "tracked.json")
+    send(*arguments)
     assert read_json(tmp_path / "tracked.json")["pending"] == []
     monkeypatch.setattr(track, "open_experiment", lambda *_: 1 / 0)
-    track.main(arguments)
+    send(*arguments)
     assert "Rename the folder of the project" in caplog.text
 
 
@@ -175,13 +185,13 @@ def test_a_server_that_goes_down_in_the_middle_and_comes_back(tmp_path, monkeypa
         return whole(self, run, findings)
 
     monkeypatch.setattr("equiset.tracking.tracker.Tracker.send_run", down_after_the_first)
-    track.main(["--uri", address, *arguments_for(runs, tmp_path / "tracked.json")])
+    send(address, runs, tmp_path / "tracked.json")
     told = read_json(tmp_path / "tracked.json")
     assert (len(told["sent"]), len(told["pending"])) == (1, 2)
     monkeypatch.setattr("equiset.tracking.tracker.Tracker.send_run", whole)
     server = serve(tmp_path, unused_port)
     try:
-        track.main(["--uri", address, *arguments_for(runs, tmp_path / "tracked.json")])
+        send(address, runs, tmp_path / "tracked.json")
         told = read_json(tmp_path / "tracked.json")
         assert told["pending"] == []
         assert len(set(told["sent"].values())) == 3
@@ -208,9 +218,8 @@ def test_eight_jobs_at_once_on_a_new_database(tmp_path):
     jobs = []
     for number in range(8):
         runs = [write_run(tmp_path / str(number), seed=seed, epochs=50) for seed in range(2)]
-        command = [sys.executable, "-m", "equiset.stages.track", "--uri", address]
-        command += arguments_for(runs, tmp_path / f"{number}.json", name=list(EXPERIMENTS)[number % 4])
-        jobs.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT))
+        sending = command(address, runs, tmp_path / f"{number}.json", list(EXPERIMENTS)[number % 4])
+        jobs.append(subprocess.Popen(sending, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT))
     for job in jobs:
         assert job.wait(600) == 0, job.stderr.read()
         job.stderr.close()

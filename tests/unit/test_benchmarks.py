@@ -10,8 +10,6 @@ import pandas as pd
 import pytest
 import torch  # noqa: F401  before the processes are forked, each of which would import it
 
-from equiset.process import keep_freed_memory
-
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork")  # newer Pythons warn of forking beside threads
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -34,7 +32,7 @@ def spin(seconds: float):
 
 
 def test_time_and_memory_are_those_of_each_form(instrument, tmp_path):
-    keep_freed_memory()  # as other tests may have: what is free here must not hide what a form takes
+    instrument.keep_freed_memory()  # as other tests may have: what is free here must not hide what a form takes
     [np.ones(2**17) for _ in range(200)].clear()
     held = lambda mib: lambda folder: lambda: np.ones((mib, 2**17)).sum()  # noqa: E731
     benchmarks = [

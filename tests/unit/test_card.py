@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from equiset import parallel
-from equiset.config.resolve import analysis_spec
+from equiset.config.specs import analysis_spec
 from equiset.config.training import Training
 from equiset.experiments.point_clouds import analyses
 from equiset.nn import SetEncoder, encoder
 from equiset.nn.sets import PackedSets
-from equiset.nn.shares import Share
 from equiset.training import devices, feeding
 from equiset.training.loop import make_optimizer, read_checkpoint, train
 
@@ -89,9 +87,15 @@ def test_analyses_run_on_the_card(tasks, monkeypatch):
     with card() as counts:
         task = tasks.make("point_clouds", "set-1000", CARD)
         model = task.build_model()
-        monkeypatch.setattr(analyses, "load", lambda run, device: model.to(device).eval())
+        monkeypatch.setattr(analyses, "load_run", lambda _, device: SimpleNamespace(network=model.to(device).eval()))
         info = {"spec": {"device": "auto"}, "sets": {"particles": 12}}
-        run = SimpleNamespace(info=info, settings={"training": {"precision": "float32"}}, seed=0, variant="set-1000")
+        run = SimpleNamespace(
+            folder=tasks.folder,
+            info=info,
+            settings={"training": {"precision": "float32"}},
+            seed=0,
+            variant="set-1000",
+        )
         material = SimpleNamespace(store=tasks.store("modelnet40"), runs={"set-1000": [run]})
         settings = analysis_spec(tasks.config, "point_clouds", "robustness")
         table = analyses.robustness(material, settings | {"particles": [5], "meshes": 4})
@@ -159,14 +163,12 @@ def test_the_encoder_is_plain_while_a_cuda_graph_is_captured(monkeypatch):
 # Feeding
 
 
-def test_batches_are_fed_ahead_in_order_with_their_shares(monkeypatch):
-    """The thread is ahead of the layers, which must know the sets of the batch that they see."""
+def test_batches_are_fed_ahead_in_order():
     made = []
 
     def batches():
         for number in range(5):
             made.append(number)
-            parallel.set_share(Share(number, 1, 9) if number != 3 else None)
             yield torch.full((2,), number), f"batch {number}"
 
     with card() as counts:
@@ -175,14 +177,11 @@ def test_batches_are_fed_ahead_in_order_with_their_shares(monkeypatch):
             assert values.device == CARD
             assert values.cpu().tolist() == [number, number]
             assert said == f"batch {number}"
-            assert parallel.current_share() == (None if number == 3 else Share(number, 1, 9))
         assert counts.copies == {"ahead": 5}
-    parallel.set_share(None)
     assert made == [0, 1, 2, 3, 4]
     on_cpu = feeding.feed(batches(), CPU)
     next(on_cpu)
     assert made == [0, 1, 2, 3, 4, 0]
-    parallel.set_share(None)
 
 
 def test_what_goes_wrong_while_loading_is_raised_where_batches_are_used():

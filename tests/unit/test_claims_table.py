@@ -8,7 +8,7 @@ from equiset.results.claims_figure import claims_figure
 from equiset.results.claims_table import headline, is_numeric
 from equiset.results.judging import judge_all
 from equiset.results.measures import Measures
-from equiset.stages import judge
+from equiset.results.verdicts import judge
 
 from .made_up_runs import CLAIMS, ROOT, clouds, faces, measured, sums, write_run
 from .test_judging import law
@@ -42,11 +42,7 @@ def run(tmp_path):
 def judged(run, folder, more=()):
     numbers = Measures([*measured(run).numbers, *more])
     numbers.write(folder / "measures.parquet")
-    judge.main([
-        *("--claims", str(FILE)),
-        *("--measures", str(folder / "measures.parquet")),
-        *("--output", str(folder)),
-    ])  # fmt: skip
+    judge(FILE, [folder / "measures.parquet"], folder)
     return pd.read_csv(folder / "claims.csv", keep_default_na=False).set_index("claim", drop=False)
 
 

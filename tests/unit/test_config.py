@@ -1,13 +1,14 @@
 """The config: what it accepts, what it refuses, and what it says then."""
 
 import copy
-import json
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
-from equiset.config.resolve import SCALES, merge, read_config, resolve, run_spec, schema, sets_spec, user_changes
+from equiset.config.resolve import REFERENCE, SCALES, merge, project_config, read_config, resolve, user_changes
+from equiset.config.specs import run_settings, run_spec, sets_settings, sets_spec
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 
@@ -119,40 +120,37 @@ def test_a_power_of_ten_is_a_number_with_or_without_a_point():
     assert config.experiment("mnist_sums").variants["IV-N3"].training.optimizer.eps == 1e-3
 
 
-def test_a_full_copy_of_the_config_leaves_the_scale_as_it_is(tmp_path):
-    copied = tmp_path / "my.yaml"
-    copied.write_text(BASE.read_text())
-    assert user_changes(BASE, [copied], {"scale": "smoke"}) == {"scale": "smoke"}
+def test_a_full_copy_of_the_config_leaves_the_scale_as_it_is():
+    said = copy.deepcopy(RAW)
+    assert user_changes(RAW, said) == {}
+    assert user_changes(RAW, said | {"scale": "smoke"}) == {"scale": "smoke"}
 
 
-def test_what_a_users_file_changes_wins_over_the_scale(tmp_path):
-    copied, part = tmp_path / "copy.yaml", tmp_path / "part.yaml"
-    raw = copy.deepcopy(RAW)
-    raw["experiments"]["mnist_sums"]["defaults"]["hidden"] = 77
-    copied.write_text(yaml.safe_dump(raw))
-    part.write_text("experiments: {mnist_sums: {seeds: [4], defaults: {pixels: standardised}}}\n")
-    config = resolve(merge(RAW, raw), "smoke", user_changes(BASE, [copied, part], {}))
+def test_what_a_users_file_changes_wins_over_the_scale():
+    said = copy.deepcopy(RAW)
+    said["experiments"]["mnist_sums"]["defaults"]["hidden"] = 77
+    said = merge(said, {"experiments": {"mnist_sums": {"seeds": [4], "defaults": {"pixels": "standardised"}}}})
+    config = project_config(ROOT, said, "smoke")
     experiment = config.experiment("mnist_sums")
     assert experiment.seeds == [4]
     variant = experiment.variants["IV-N3"]
     assert (variant.hidden, variant.pixels, variant.channels) == (77, "standardised", [2, 4, 4, 8])
 
 
-def test_the_command_line_wins_even_with_the_value_of_the_base():
-    said = variant(channels=[16, 32, 64, 128])
-    config = resolve(RAW, "smoke", user_changes(BASE, [], said))
+def test_what_a_user_says_wins_even_with_the_value_of_the_base():
+    config = project_config(ROOT, variant(channels=[16, 32, 64, 128]), "smoke")
     assert config.experiment("mnist_sums").variants["IV-N3"].channels == [16, 32, 64, 128]
 
 
 def test_numbers_within_the_command_line_are_numbers():
     """Snakemake reads `--config 'experiments={...}'` with a loader that knows texts alone."""
     said = "{mnist_sums: {seeds: [3, 4], run: [I-N3], defaults: {dropout: 1e-1, training: {gradient_clip: null}}}}"
-    changes = user_changes(BASE, [], {"experiments": yaml.load(said, yaml.BaseLoader), "processes": 2})
+    changes = user_changes(RAW, {"experiments": yaml.load(said, yaml.BaseLoader)})
     found = resolve(RAW, "smoke", changes).experiment("mnist_sums")
     assert (found.seeds, found.running) == ([3, 4], ["I-N3"])
     assert (found.variants["I-N3"].dropout, found.variants["I-N3"].training.gradient_clip) == (0.1, None)
     for text in ("a: b", "[", "2024-01-01", "x", "./123", ""):
-        assert user_changes(BASE, [], {"data_folder": text})["data_folder"] == (text or None)
+        assert user_changes(RAW, {"data_folder": text})["data_folder"] == (text or None)
 
 
 def test_a_key_that_stands_twice_is_named(tmp_path):
@@ -206,13 +204,76 @@ def test_merge_replaces_lists_and_leaves_its_arguments_alone():
     assert base == {"a": {"b": [1, 2], "c": 3}}
 
 
-def test_the_schema_file_is_in_step():
-    shipped = json.loads((ROOT / "workflow" / "schemas" / "config.schema.json").read_text())
-    assert shipped == schema(), "run `make schema`"
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://me:secret@mlflow.example.org",
+        "https://me@mlflow.example.org/path",
+        "postgresql://me:secret@database.example.org/mlflow",
+        "postgresql://database.example.org/mlflow?password=secret",
+        "https://mlflow.example.org?token=secret",
+    ],
+)
+def test_an_address_with_a_password_is_refused_and_not_repeated(uri):
+    with pytest.raises(EquisetError, match=r"config key 'tracking\.uri': .*MLFLOW_TRACKING_PASSWORD") as caught:
+        resolve(RAW, None, {"tracking": {"uri": uri}})
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
-def test_the_shipped_config_satisfies_the_schema():
-    jsonschema = pytest.importorskip("jsonschema")
-    jsonschema.validate(RAW, schema())
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(merge(RAW, {"scales": {"demo": {"scle": 1}}}), schema())
+@pytest.mark.parametrize(
+    "uri", [None, "https://mlflow.example.org:5000/path", "sqlite:///results/a@b.db", "postgresql://host/mlflow"]
+)
+def test_an_address_without_a_password_is_taken(uri):
+    assert resolve(RAW, None, {"tracking": {"uri": uri}}).tracking.uri == uri
+
+
+@pytest.mark.parametrize("key", ["processes", "jobs_per_card"])
+def test_keys_that_are_gone_are_refused(key):
+    with pytest.raises(EquisetError, match=f"config key '{key}' is unknown"):
+        resolve(RAW, None, {key: 2})
+
+
+def test_a_project_has_the_scale_that_is_asked_for_and_what_the_user_says():
+    assert project_config(ROOT, {}) == resolve(RAW)
+    assert project_config(ROOT, {"scale": "smoke"}) == resolve(RAW, "smoke")
+    assert project_config(ROOT, {"device": "cpu"}, "paper") == resolve(RAW, "paper", {"device": "cpu"})
+
+
+def test_the_scale_of_published_runs_has_the_published_variants(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (published := tmp_path / "results" / REFERENCE / "mnist_sums" / "runs" / "IV-N6" / "seed0").mkdir(parents=True)
+    (published / "run.json").write_text("{}")
+    config = project_config(ROOT, {"scale": "smoke"}, REFERENCE)
+    change = read_config(ROOT / "workflow" / "reference.yaml")["experiments"]["mnist_sums"]
+    sums = config.experiment("mnist_sums")
+    assert (config.scale, sums.running) == ("paper", ["IV-N6"])
+    assert sums.variants["IV-N6"].training.epochs == change["variants"]["IV-N6"]["training"]["epochs"]
+    assert config.experiment("redshift").run == "all"
+    shutil.rmtree(published)
+    assert len(project_config(ROOT, {}, REFERENCE).experiment("mnist_sums").running) > 1
+
+
+def test_a_job_reads_its_settings_from_its_spec():
+    config = resolve(RAW, "paper")
+    settings = config.experiment("mnist_sums").variants["IV-N3"]
+    read = run_settings(run_spec(config, "mnist_sums", "IV-N3", 0))
+    assert read == settings.model_copy(update={"role": read.role})
+    assert sets_settings(sets_spec(config, "mnist_sums", "N3", 0)) == config.experiment("mnist_sums").sets["N3"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": -1}, "config key 'spec.seed'"),
+        ({"device": "tpu"}, "config key 'spec.device'"),
+        ({"experiment": "sums"}, "no experiment 'sums'"),
+        ({"other": 1}, "config key 'spec.other' is unknown"),
+        ({"settings": {}}, "config key 'spec.settings.sets' is missing"),
+    ],
+)
+def test_a_wrong_spec_is_named(change, message):
+    spec = run_spec(resolve(RAW, "paper"), "mnist_sums", "IV-N3", 0)
+    with pytest.raises(EquisetError) as caught:
+        run_settings(spec | change)
+    assert message in str(caught.value)

@@ -52,7 +52,7 @@ def test_a_training_has_one_line_with_its_result_and_the_time_left(monkeypatch, 
     )
     stream = io.StringIO()
     to = handler(monkeypatch, stream)
-    say(to, "4 jobs to run", plan=[("fetch", ""), *[("train", "mnist_sums")] * 3])
+    say(to, "Job stats", event=LogEvent.RUN_INFO, stats={"fetch": 1, "train": 3, "total": 4})
     say(to, "Select jobs to execute...")
     start(to, 1, "fetch", message="Fetching mnist")
     finish(to, 1)
@@ -60,31 +60,34 @@ def test_a_training_has_one_line_with_its_result_and_the_time_left(monkeypatch, 
     clock.seconds = 20
     finish(to, 2)
     lines = stream.getvalue().splitlines()
-    assert lines[0] == "4 jobs to run"
+    assert lines[0] == "4 jobs to run, 3 of them trainings. Logs: results/<scale>/logs/"
     assert lines[1].endswith("[1/4]  Fetching mnist: done, 0:00")
     assert lines[2].endswith("[2/4, 0:40 left]  Training mnist_sums IV-N3, seed 0: validation accuracy 84.1 %, 0:20")
     assert len(lines) == 3
 
 
 def test_the_time_left_counts_jobs_side_by_side_and_those_that_run(clock):
-    left = console.TimeLeft([("train", "faces")] * 2 + [("train", "redshift")] * 4 + [("plot", "faces")])
-    left.start(1, ("train", "faces"))
-    left.start(2, ("train", "redshift"))
+    left = console.TimeLeft({"train": 6, "plot": 1})
+    left.start(1, "train")
+    left.start(2, "train")
     assert left.seconds() is None, "no training has ended"
     clock.seconds = 10
     assert left.finish(2) == 10
-    # One of faces runs and one waits, known only as trainings; three of redshift wait; plots are not known.
-    assert left.seconds() == (10 + 3 * 10 + 0) / 2
+    # One training runs as long as the other took, and four wait; plots are not known.
+    assert left.seconds() == (0 + 4 * 10 + 0) / 2
     clock.seconds = 100
     left.finish(1)
-    assert left.seconds() == (100 + 3 * 10) / 2
+    assert left.seconds() == 4 * 55 / 2
+    left.start(3, "train")
+    clock.seconds = 120
+    assert left.seconds() == (3 * 55 + 35) / 2
     assert (left.done, left.total) == (2, 7)
 
 
 def test_a_terminal_shows_what_runs_in_its_last_line(monkeypatch, clock):
     stream = Terminal()
     to = handler(monkeypatch, stream)
-    say(to, "1 job", plan=[("plot", "redshift")])
+    say(to, "Job stats", event=LogEvent.RUN_INFO, stats={"plot": 1, "total": 1})
     start(to, 1, "plot", "redshift", "Drawing figure5.png")
     assert stream.getvalue().endswith("\r\x1b[K[0/1, 0:00 left] Drawing figure5.png")
     finish(to, 1)

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from equiset import fingerprint as fingerprints
-from equiset.config.resolve import fetch_spec, manifest_spec, prepare_spec, resolve
+from equiset.config.resolve import resolve
+from equiset.config.specs import fetch_spec, manifest_spec, prepare_spec
 from equiset.data import DATASETS, dataset_module
 from equiset.experiments import EXPERIMENTS
 from equiset.files import digest_json

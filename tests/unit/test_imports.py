@@ -50,7 +50,7 @@ def test_the_library_imports_with_torch_alone():
     assert done.stdout.strip() == "alone", done.stderr
 
 
-BASE = {"errors", "files", "fingerprint", "parquet", "process", "given", "parallel", "progress", "masking", "stages"}
+BASE = {"errors", "files", "fingerprint"}
 ALLOWED = {
     # What each part of the package may import from equiset, besides itself.
     "errors": set(),
@@ -64,6 +64,8 @@ ALLOWED = {
     "experiments": {*BASE, "nn", "config", "data", "training", "results"},
     "tracking": {*BASE, "config", "training", "results", "experiments"},
 }
+COMMAND_LINE = {"__init__", "__main__"}
+"""The public names and the command line, which may import anything."""
 WITHOUT_TORCH = (
     "files",
     "config",
@@ -90,15 +92,29 @@ MODULES = {
 }
 
 
+def test_every_module_belongs_to_a_part():
+    assert {module.split(".")[0] for module in MODULES} == {*ALLOWED, *COMMAND_LINE}
+
+
 def test_imports_point_one_way():
     """What is not allowed is forbidden."""
     wrong = []
     for module, path in MODULES.items():
         part = module.split(".")[0]
         for name in (own(name) for name in imported(path) if name.split(".")[0] == "equiset"):
-            if part in ALLOWED and name not in ALLOWED[part] | {part}:
+            if part not in COMMAND_LINE and name not in ALLOWED[part] | {part}:
                 wrong.append(f"{module} imports {name}")
     assert not wrong
+
+
+def test_the_training_and_the_config_know_experiments_by_their_registry():
+    """But for the measurements on layers, which are no experiment of the registry."""
+    for module, path in MODULES.items():
+        if module.split(".")[0] in ("training", "config"):
+            named = {name for name in imported(path) if name.startswith("equiset.experiments.")}
+            own = {"EXPERIMENTS", "experiment_module"}
+            known = {f"equiset.experiments.{name}" for name in own} | {"equiset.experiments.laws.settings.Laws"}
+            assert named <= known, module
 
 
 def test_an_experiment_imports_no_other():

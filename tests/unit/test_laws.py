@@ -13,9 +13,9 @@ from equiset.experiments.laws import measurements
 from equiset.experiments.laws.measurements import MEASUREMENTS
 from equiset.experiments.laws.measures import NAMES
 from equiset.experiments.laws.settings import CommutingMaps, DeepStack, Laws, TimeBySetSize
-from equiset.files import canonical_json, read_json
+from equiset.experiments.measure import measure_laws
+from equiset.files import read_json
 from equiset.nn import SetLayer
-from equiset.stages import measure_layers
 
 ROOT = Path(__file__).parents[2]
 SPEC = resolve(yaml.safe_load((ROOT / "config.yaml").read_text()), "smoke").laws.model_dump(mode="json")
@@ -24,7 +24,7 @@ SPEC = resolve(yaml.safe_load((ROOT / "config.yaml").read_text()), "smoke").laws
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("laws")
-    measure_layers.main(["--settings", canonical_json(SPEC), "--output", str(folder)])
+    measure_laws(SPEC, folder, threads=1)
     about = read_json(folder / "run.json")
     assert about["settings"] == SPEC
     assert set(about["processor_seconds"]) == set(MEASUREMENTS)
@@ -50,7 +50,7 @@ def test_batch_normalisation_is_a_control_that_learns():
 
 
 def test_all_but_times_are_the_same_on_a_rerun(measured, tmp_path):
-    measure_layers.main(["--settings", canonical_json(SPEC), "--output", str(tmp_path)])
+    measure_laws(SPEC, tmp_path, threads=1)
     for name, table in measured.items():
         if not name.startswith("time_"):
             pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / f"{name}.parquet"), table, check_exact=True)

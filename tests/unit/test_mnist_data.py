@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equiset.data import DATASETS, dataset_module, mnist, read_spec
+from equiset.data import DATASETS, dataset_module, fetch_dataset, mnist
 from equiset.data.mnist import FILES, MnistSettings, RawFile, fetch, prepare
 from equiset.data.mnist.idx import idx_header, idx_md5, read_idx, write_idx
 from equiset.errors import EquisetError
@@ -73,22 +73,20 @@ def test_registry():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ('{"dataset": "mnist", "settings": {"source": "folder"}}', r"datasets\.mnist\.folder"),
-        ('{"dataset": "mnist", "settings": {"source": "cloud"}}', r"datasets\.mnist\.source"),
-        ('{"dataset": "mnist", "settings": {"sourc": "stand-in"}}', r"datasets\.mnist\.sourc"),
-        ('{"dataset": "mnist", "settings": {"mirrors": ["file:///etc"]}}', r"datasets\.mnist\.mirrors"),
-        ('{"dataset": "mnist", "settings": {"stand_in": {"train": 0}}}', r"datasets\.mnist\.stand_in\.train"),
-        ('{"dataset": "mnist", "settings": 3}', r"datasets\.mnist"),
-        ('{"dataset": "other"}', "no data set 'other'"),
-        ("{}", "must be JSON"),
-        ("[]", "must be JSON"),
-        ("{", "must be JSON"),
+        ({"dataset": "mnist", "settings": {"source": "folder"}}, r"datasets\.mnist\.folder"),
+        ({"dataset": "mnist", "settings": {"source": "cloud"}}, r"datasets\.mnist\.source"),
+        ({"dataset": "mnist", "settings": {"sourc": "stand-in"}}, r"datasets\.mnist\.sourc"),
+        ({"dataset": "mnist", "settings": {"mirrors": ["file:///etc"]}}, r"datasets\.mnist\.mirrors"),
+        ({"dataset": "mnist", "settings": {"stand_in": {"train": 0}}}, r"datasets\.mnist\.stand_in\.train"),
+        ({"dataset": "mnist", "settings": 3}, r"datasets\.mnist"),
+        ({"dataset": "other", "settings": {}}, "no data set 'other'"),
     ],
 )
-def test_spec_faults_name_the_key(spec, message):
+def test_spec_faults_name_the_key(spec, message, tmp_path):
     with pytest.raises(EquisetError, match=message) as caught:
-        read_spec(spec)
+        fetch_dataset(**spec, cache=tmp_path / "cache", manifest=tmp_path / "manifest.json")
     assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_setting_is_described():

@@ -14,7 +14,7 @@ from equiset.results.judging import judge
 from equiset.results.measures import Measure, Measures, measure_runs
 from equiset.results.report import read_claims as read_report_claims
 from equiset.results.runs import Run
-from equiset.stages import judge as judge_stage
+from equiset.results.verdicts import judge as write_verdicts
 
 from .made_up_runs import CLAIMS, ROOT, clouds, faces, galaxies, measured, sums, write_run
 
@@ -181,7 +181,7 @@ def test_a_deep_stack_has_a_control_and_its_failed_first_protocol_is_shown(tmp_p
 
 def test_a_rule_that_was_changed_after_a_look_is_shown_beside_the_verdict(tmp_path):
     assert {claim.id for claim in CLAIMS.values() if claim.changed} >= {"L3", "P11", "M1", "M2", "M3", "R1", "R3"}
-    judge_stage.write_verdicts(CLAIMS_FILE, Measures([]), tmp_path)
+    write_verdicts(CLAIMS_FILE, [], tmp_path)
     table = pd.read_csv(tmp_path / "claims.csv", keep_default_na=False).set_index("claim")
     words = table.loc["P11", "changed"]
     assert "-0.53" in words
@@ -216,7 +216,8 @@ def test_a_large_part_counts_and_a_small_one_is_judged_apart(tmp_path):
 def test_no_green_on_a_stand_in(tmp_path):
     stand_in = {"kind": "stand-in", "scale": "demo", "curve": (0.9,) * 20}
     runs = cloud_runs(tmp_path, set_1000=([0.8], stand_in), set_1000_dropout=([0.7], stand_in))
-    judge_stage.write_verdicts(CLAIMS_FILE, measured(*runs), tmp_path)
+    measured(*runs).write(tmp_path / "measures.parquet")
+    write_verdicts(CLAIMS_FILE, [tmp_path / "measures.parquet"], tmp_path)
     text = (tmp_path / "claims.md").read_text()
     assert "12 not tested. Of the 11 others: 1 reproduced on stand-ins, 10 not tested." in text
     (claim,) = [claim for claim in read_report_claims(tmp_path / "claims.csv") if claim["verdict"] == "reproduced"]

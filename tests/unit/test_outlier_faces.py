@@ -1,6 +1,5 @@
 """Outlier faces: the sets, the networks, and all tables and figures from tiny runs."""
 
-import json
 import os
 import time
 from itertools import pairwise
@@ -19,11 +18,13 @@ from equiset.data.celeba import FILES, _write_faces
 from equiset.data.celeba.annotations import Annotations, read_annotations
 from equiset.data.celeba.stand_in import annotate
 from equiset.errors import EquisetError
+from equiset.experiments.measure import measure
 from equiset.experiments.outlier_faces.networks import POOLS, OutlierNet, QuickDropout
 from equiset.experiments.outlier_faces.sets import SPLITS, count_pairs, deal_people, draw_sets, make_sets
 from equiset.experiments.outlier_faces.settings import ExperimentSettings, FaceSets, FaceVariant
+from equiset.experiments.show import show
 from equiset.files import read_json, write_json
-from equiset.stages import evaluate, measure_runs, show, train
+from equiset.training.run import evaluate_run, train_run
 
 TRAINING = {"epochs": 1, "batch_size": 4, "optimizer": {"learning_rate": 0.001}}
 
@@ -248,10 +249,8 @@ def runs(tmp_path_factory) -> tuple[Path, list[Path]]:
         spec = {"experiment": "outlier_faces", "variant": name, "seed": 0, "scale": "smoke", "device": "cpu"}
         spec["settings"] = settings.model_dump(mode="json")
         run, sets = folder / name / "seed0", folder / settings.sets
-        common = ["--store", str(store), "--sets", str(sets)]
-        checkpoints = ["--checkpoints", str(folder / "checkpoints")]
-        train.main(["--spec", json.dumps(spec), *common, *checkpoints, "--output", str(run)])
-        evaluate.main(["--run", str(run), *common, "--output", str(run / "predictions.parquet")])
+        train_run(spec, store, sets, folder / "checkpoints", run)
+        evaluate_run(run, store, sets, run / "predictions.parquet")
         found.append(run)
     torch.set_num_threads(threads)
     return store, found
@@ -270,19 +269,17 @@ def options(runs, tmp_path_factory):
     """What every table and figure is made of."""
     store, folders = runs
     numbers = tmp_path_factory.mktemp("measures") / "measures.parquet"
-    found = ["--runs", *map(str, folders)]
-    measure_runs.main(["outlier_faces", *found, "--scale", "smoke", "--output", str(numbers)])
+    measure("outlier_faces", folders, [], "smoke", numbers)
     claims = Path(__file__).parents[2] / "workflow" / "claims.yaml"
-    return [*found, "--store", str(store), "--measures", str(numbers), "--claims", str(claims)]
+    return {"runs": folders, "store": store, "analyses": [], "measures": numbers, "claims": claims, "roles": {}}
 
 
 @pytest.mark.parametrize("item", [*ExperimentSettings.tables, *ExperimentSettings.figures])
 def test_shown(item, options, tmp_path):
     kinds = ("csv", "md", "tex") if item in ExperimentSettings.tables else ("png", "pdf")
     files = [tmp_path / f"shown.{kind}" for kind in kinds]
-    arguments = ["outlier_faces", item, *options]
-    show.main([*arguments, "--output", *map(str, files)])
-    show.main([*arguments, "--output", str(tmp_path / f"again.{kinds[0]}")])
+    show("outlier_faces", item, **options, output=files)
+    show("outlier_faces", item, **options, output=[tmp_path / f"again.{kinds[0]}"])
     assert files[0].read_bytes() == (tmp_path / f"again.{kinds[0]}").read_bytes()
     assert all(file.stat().st_size > 100 for file in files)
     if "md" in kinds:
@@ -291,7 +288,7 @@ def test_shown(item, options, tmp_path):
 
 def test_accuracy_is_what_the_predictions_say(runs, options, tmp_path):
     _, folders = runs
-    show.main(["outlier_faces", "accuracy", *options, "--output", str(tmp_path / "a.csv")])
+    show("outlier_faces", "accuracy", **options, output=[tmp_path / "a.csv"])
     table = pd.read_csv(tmp_path / "a.csv").set_index("variant")
     predictions = pd.read_parquet(folders[0] / "predictions.parquet").query("split == 'test'")
     found = [

@@ -19,11 +19,10 @@ import equiset
 from equiset.__main__ import main
 from equiset.data.celeba.images import ImageSource
 from equiset.data.mnist.idx import write_idx
-from equiset.errors import EquisetError
-from equiset.files import read_json, write_json
-from equiset.process import run_stage
-from equiset.stages import evaluate
+from equiset.errors import EquisetError, one_line_errors
+from equiset.files import digest, read_json, write_json
 from equiset.training.loop import fix_seeds, save_weights
+from equiset.training.run import evaluate_run
 from tests.unit.small_tasks import Tasks
 
 CPU = torch.device("cpu")
@@ -63,14 +62,14 @@ class Made:
             settings = task.settings.model_dump(mode="json", exclude={"role"})
             names = {"experiment": experiment, "variant": variant, "seed": seed, "scale": "smoke", "device": "cpu"}
             about = {"spec": names | {"settings": settings}, "sets": read_json(self.sets / "sets.json")}
-            write_json(self.variant / f"seed{seed}" / "run.json", about)
-            save_weights(model, self.variant / f"seed{seed}" / "weights.safetensors")
+            weights = self.variant / f"seed{seed}" / "weights.safetensors"
+            save_weights(model, weights)
+            write_json(weights.with_name("run.json"), about | {"weights_sha256": digest(weights)})
         self.run = self.variant / "seed0"
 
     def evaluated(self) -> pd.DataFrame:
         output = self.run / "predictions.parquet"
-        places = ["--run", self.run, "--store", self.store, "--sets", self.sets, "--output", output]
-        evaluate.main([str(place) for place in places])
+        evaluate_run(self.run, self.store, self.sets, output)
         return pd.read_parquet(output)
 
 
@@ -276,7 +275,7 @@ def test_a_published_run_can_be_loaded():
         (lambda made, args: args.__setitem__(2, "absent"), "absent is not there"),
         (lambda made, args: args.__setitem__(4, "out.xlsx"), "must end in .csv or .parquet"),
         (lambda made, args: (made.run / "weights.safetensors").unlink(), "it has no weights.safetensors"),
-        (lambda made, args: (made.run / "weights.safetensors").write_bytes(b"x" * 90), "cannot be read"),
+        (lambda made, args: (made.run / "weights.safetensors").write_bytes(b"x" * 90), "its digest is not the one"),
         (lambda made, args: (made.run / "run.json").write_text("{}"), "is not what equiset writes"),
     ],
 )
@@ -285,12 +284,38 @@ def test_what_is_wrong_is_said_in_one_line(make, tmp_path, caplog, change, words
     (tmp_path / "digits").mkdir()
     arguments = ["predict", str(made.run), str(tmp_path / "digits"), "--output", str(tmp_path / "out.csv")]
     change(made, arguments)
-    with pytest.raises(SystemExit):
-        run_stage(lambda _: main(arguments))
+    with pytest.raises(SystemExit), one_line_errors():
+        main(arguments)
     errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(errors) == 1
     assert words in errors[0]
-    assert not list(tmp_path.rglob("*.damaged"))
+    assert "\n" not in errors[0]
+
+
+def test_no_flipped_bit_of_the_weights_is_used(make, tmp_path):
+    """Also one that leaves a file of weights of the same shapes."""
+    made = make("mnist_sums", "IV-N3")
+    weights = made.run / "weights.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-3] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(EquisetError, match=r"weights\.safetensors is damaged: its digest is not the one in run\.json"):
+        equiset.load_run(made.run)
+    with pytest.raises(EquisetError, match=r"weights\.safetensors is damaged"):
+        made.evaluated()
+    assert not (made.run / "predictions.parquet").exists()
+
+
+@pytest.mark.parametrize(("content", "words"), [(b"x" * 90, "does not hold the weights"), (b"", "does not hold")])
+def test_weights_that_are_none_are_named_where_no_digest_is_known(make, content, words):
+    """As of runs that were made before run.json had it."""
+    made = make("mnist_sums", "IV-N3")
+    info = read_json(made.run / "run.json")
+    write_json(made.run / "run.json", {key: value for key, value in info.items() if key != "weights_sha256"})
+    assert equiset.load_run(made.run)
+    (made.run / "weights.safetensors").write_bytes(content)
+    with pytest.raises(EquisetError, match=words):
+        equiset.load_run(made.run)
 
 
 def test_columns_that_are_missing_are_named(make, tmp_path):

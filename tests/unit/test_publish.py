@@ -1,22 +1,29 @@
 """Published results: small files with their provenance, and a README that says what they say."""
 
 import contextlib
-import json
 import shutil
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from equiset.config.resolve import REFERENCE, project_config
 from equiset.errors import EquisetError
+from equiset.experiments import EXPERIMENTS, readme
+from equiset.experiments.measure import LAWS, measure
 from equiset.files import read_json, write_json
+from equiset.results import publish as publishing
 from equiset.results.figures import Canvas, Figure
 from equiset.results.intervals import Estimate
 from equiset.results.measures import Measures, Number
-from equiset.stages import judge_published, publish, readme, verify
+from equiset.results.publish import publish
+from equiset.results.runs import Run
+from equiset.results.verdicts import judge
+from equiset.training.run import compare
 
-from .made_up_runs import CURVES, PAPER, ROOT, sums, write_run
+from .made_up_runs import CURVES, ROOT, sums, write_run
 
 CLAIMS = ROOT / "workflow" / "claims.yaml"
 ORIGIN = {
@@ -30,9 +37,16 @@ ORIGIN = {
 
 
 def ended(folder, variant, share=0.85, **more):
-    run = write_run(folder, "mnist_sums", variant, sums(share), **more)
-    write_json(run.folder / "run.json", read_json(run.folder / "run.json") | ORIGIN)
+    """Write a run with its weights and checkpoint where the workflow has it."""
+    made = write_run(folder / "made", "mnist_sums", variant, sums(share), **more).folder
+    source = folder / "mnist_sums"
+    run = Run(source / "runs" / variant / made.name)
+    run.folder.parent.mkdir(parents=True)
+    made.rename(run.folder)
+    write_json(run.folder / "run.json", read_json(run.folder / "run.json") | ORIGIN | {"checkpoint": variant})
     (run.folder / "weights.safetensors").write_bytes(b"content")
+    (source / "checkpoints").mkdir(exist_ok=True)
+    (source / "checkpoints" / f"{variant}.pt").write_bytes(b"more content")
     return run
 
 
@@ -42,54 +56,83 @@ def runs(tmp_path):
     return [ended(tmp_path / "paper", name) for name in ("IV-N6", "III-N6")]
 
 
-def call(folder, runs, **more):
-    (folder / "config.yaml").write_text("scale: paper\n")
-    roles = {name: PAPER.experiment("mnist_sums").variants[name].role.model_dump() for name in ("III-N6", "IV-N6")}
-    options = ["--store", "nowhere", "--claims", CLAIMS, "--roles", json.dumps(roles), "--shown", "accuracy", "figure1"]
-    options += ["--config", folder / "config.yaml", "--output", folder / "reference" / "mnist_sums"]
-    publish.main(["mnist_sums", "--runs", *(str(run.folder) for run in runs), *map(str, options)])
-    return folder / "reference"
+def call(folder):
+    source, output = folder / "paper" / "mnist_sums", folder / "reference" / "mnist_sums"
+    publish(source, source / "checkpoints", output)
+    return output
 
 
-def test_all_that_judges_a_run_again_is_published(runs, tmp_path):
-    info = read_json(runs[1].folder / "run.json")
-    write_json(runs[1].folder / "run.json", info | {"machine": {"processor": "another", "cores": 4}})
-    folder = call(tmp_path, runs) / "mnist_sums"
+def judged(folder, runs, output):
+    """Judge by the runs of one experiment, from their own files; return the table of claims."""
+    measure("mnist_sums", runs, [], "paper", folder / "measures.parquet")
+    judge(CLAIMS, [folder / "measures.parquet"], output)
+    return pd.read_csv(output / "claims.csv", keep_default_na=False).set_index("claim")
+
+
+def test_all_that_judges_a_run_again_or_makes_it_longer_is_published(runs, tmp_path):
+    (tmp_path / "paper" / "mnist_sums" / "analyses").mkdir()
+    (tmp_path / "paper" / "mnist_sums" / "analyses" / "some.parquet").write_bytes(b"content")
+    unfinished = tmp_path / "paper" / "mnist_sums" / "runs" / "I-N6" / "seed0" / "metrics.parquet"
+    unfinished.parent.mkdir(parents=True)
+    unfinished.write_bytes(b"not evaluated yet")
+    (tmp_path / "paper" / "mnist_sums" / "checkpoints" / "III-N6.pt").unlink()
+    folder = call(tmp_path)
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     names = ("run.json", "metrics.parquet", "predictions.parquet", "weights.safetensors")
     assert files == {
-        *("README.md", "config.yaml", "measures.parquet", "figures/figure1.png", "figures/figure1.pdf"),
-        *(f"tables/accuracy.{kind}" for kind in ("csv", "md", "tex")),
+        *("analyses/some.parquet", "runs/IV-N6/seed0/checkpoint.pt"),
         *(f"runs/{variant}/seed0/{name}" for variant in ("IV-N6", "III-N6") for name in names),
     }
-    page = (folder / "README.md").read_text()
+    for run in runs:
+        for name in names:
+            copied = folder / "runs" / run.variant / "seed0" / name
+            assert copied.read_bytes() == (run.folder / name).read_bytes()
+    assert (folder / "runs" / "IV-N6" / "seed0" / "checkpoint.pt").read_bytes() == b"more content"
+
+
+def test_the_page_of_published_runs_says_where_they_come_from(runs, tmp_path):
+    info = read_json(runs[1].folder / "run.json")
+    write_json(runs[1].folder / "run.json", info | {"machine": {"processor": "another", "cores": 4}})
+    table = tmp_path / "accuracy.md"
+    table.write_text("| 85.0 ± 1.0 |\n")
+    readme.write_page(
+        "Sums", [run.folder for run in runs], [table], [Path("figures/figure1.png")], tmp_path / "README.md"
+    )
+    page = (tmp_path / "README.md").read_text()
+    assert page.startswith("# Sums: published runs\n")
     assert "on a CPU, 2 cores, cpu and another, 4 cores, cpu, 1 thread a run" in page
     for words in ("the paper's data, whole: MNIST", "0123456789ab", "3.0 hours", "85.0 ± ", "figures/figure1.png"):
         assert words in page
 
 
 def test_published_runs_are_judged_from_their_own_files(runs, tmp_path):
-    reference = call(tmp_path, runs)
-    before = (reference / "mnist_sums" / "measures.parquet").read_bytes()
+    before = judged(tmp_path, [run.folder for run in runs], tmp_path / "before")
+    folder = call(tmp_path)
     for run in runs:
         run.folder.rename(run.folder.with_name("gone"))
-    judge_published.main([str(reference), "--claims", str(CLAIMS)])
-    claims = pd.read_csv(reference / "claims" / "claims.csv", keep_default_na=False).set_index("claim")
+    published = [folder / "runs" / variant / "seed0" for variant in ("IV-N6", "III-N6")]
+    claims = judged(folder, published, tmp_path / "after")
     assert claims.loc["M2", "verdict"] == "reproduced"
-    assert claims.loc["M2", "runs"].split(";")[0] == str(reference / "mnist_sums" / "runs" / "IV-N6" / "seed0")
-    assert (reference / "mnist_sums" / "measures.parquet").read_bytes() == before
+    assert claims.loc["M2", "runs"].split(";")[0] == str(published[0])
+    pd.testing.assert_frame_equal(claims.drop(columns="runs"), before.drop(columns="runs"))
 
 
-def test_runs_that_end_later_are_added(runs, tmp_path):
-    call(tmp_path, runs[:1])
-    folder = call(tmp_path, runs[1:]) / "mnist_sums"
-    assert list(pd.read_csv(folder / "tables" / "accuracy.csv")["variant"]) == ["III-N6", "IV-N6"]
+def test_runs_that_end_later_are_added(tmp_path):
+    ended(tmp_path / "paper", "IV-N6")
+    call(tmp_path)
+    shutil.rmtree(tmp_path / "paper")  # as on another machine
+    ended(tmp_path / "paper", "III-N6")
+    folder = call(tmp_path)
+    assert {path.parts[-3] for path in folder.glob("runs/*/*/run.json")} == {"III-N6", "IV-N6"}
 
 
 def test_figures_that_show_the_data_stay_out():
     from equiset.experiments.outlier_faces.settings import ExperimentSettings
 
     assert ExperimentSettings.private == ("figure4", "figure6")
+    faces = project_config(ROOT, {}, "paper").experiment("outlier_faces")
+    published = faces.publishable(analyses=list(faces.analyses), data=True)
+    assert set(faces.shown) - set(published) == {"figure4", "figure6"}
 
 
 @pytest.mark.parametrize("commit", ["0123-dirty", None])
@@ -97,29 +140,35 @@ def test_runs_of_unknown_code_are_refused(runs, tmp_path, commit):
     path = runs[0].folder / "run.json"
     write_json(path, read_json(path) | {"git_commit": commit})
     with pytest.raises(EquisetError, match="not committed"):
-        call(tmp_path, runs)
+        call(tmp_path)
+    assert not (tmp_path / "reference").exists()
 
 
 def test_large_files_are_refused(runs, tmp_path, monkeypatch):
-    monkeypatch.setattr(publish, "LARGEST", 1000)
+    monkeypatch.setattr(publishing, "LARGEST", 1000)
     with pytest.raises(EquisetError, match=r"run\.json: 1,... bytes are too many"):
-        call(tmp_path, runs)
-    monkeypatch.setattr(publish, "LARGEST", 10**6)
-    monkeypatch.setattr(publish, "WEIGHTS", 10)
-    with pytest.raises(EquisetError, match="bytes of weights are too many"):
-        call(tmp_path, runs)
+        call(tmp_path)
+    monkeypatch.setattr(publishing, "LARGEST", 10**6)
+    monkeypatch.setattr(publishing, "LARGEST_IN_ALL", 11)
+    with pytest.raises(EquisetError, match=r"\.pt: 12 bytes are too many"):
+        call(tmp_path)
+    monkeypatch.setattr(publishing, "LARGEST_IN_ALL", 12)
+    with pytest.raises(EquisetError, match=r"38 bytes of weights and checkpoints .* Delete checkpoint\.pt"):
+        call(tmp_path)
+    monkeypatch.setattr(publishing, "LARGEST_IN_ALL", 38)
+    call(tmp_path)
 
 
 def test_a_published_network_answers_as_published_or_it_is_said():
     published = pd.DataFrame({"label": [1, 2], "predicted": [1, 3], "p": np.float32([0.5, 0.9]), "ps": [[0.1], [0.2]]})
     rounded = published.assign(p=np.float32([0.500001, 0.9]))
-    assert verify.compare(published, rounded).startswith("all 2 predictions are as published")
+    assert compare(published, rounded).startswith("all 2 predictions are as published")
     with pytest.raises(EquisetError, match="1 of 2 predictions have another predicted than was published"):
-        verify.compare(published, published.assign(predicted=[1, 2]))
+        compare(published, published.assign(predicted=[1, 2]))
     with pytest.raises(EquisetError, match=r"differ by up to 0\.1 "):
-        verify.compare(published, published.assign(ps=[[0.1], [0.3]]))
+        compare(published, published.assign(ps=[[0.1], [0.3]]))
     with pytest.raises(EquisetError, match="predictions of other things"):
-        verify.compare(published, published[:1])
+        compare(published, published[:1])
 
 
 def test_the_published_verdicts_are_those_of_the_published_files(tmp_path):
@@ -134,7 +183,20 @@ def test_the_published_verdicts_are_those_of_the_published_files(tmp_path):
     committed = written()
     shutil.rmtree(reference / "claims")
     with contextlib.chdir(tmp_path):
-        judge_published.main(["results/reference", "--claims", str(CLAIMS)])
+        config, places = project_config(ROOT, {}, REFERENCE), []
+        for name in (*EXPERIMENTS, LAWS):
+            folder = Path("results", REFERENCE, name)
+            settings = config.experiment(name) if name != LAWS else None
+            runs = [
+                run
+                for variant in (settings.running if settings else ())
+                for seed in settings.seeds
+                if (run := folder / "runs" / variant / f"seed{seed}").exists()
+            ]
+            (folder / "measures.parquet").unlink(missing_ok=True)
+            measure(name, runs, sorted(folder.glob("analyses/*.parquet")), "paper", folder / "measures.parquet")
+            places.append(folder / "measures.parquet")
+        judge(CLAIMS, places, Path("results", REFERENCE, "claims"))
     assert committed
     assert written() == committed
 

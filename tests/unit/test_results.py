@@ -4,10 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from equiset.experiments.measure import measure
 from equiset.experiments.mnist_sums import results
+from equiset.experiments.show import show
 from equiset.results.figures import Canvas, NothingToShowError, draw_curve
 from equiset.results.tables import Table
-from equiset.stages import measure_runs, show
 
 from ..latex import overfull_boxes
 from .made_up_runs import PAPER, ROOT, material, sums, write_run
@@ -43,13 +44,11 @@ def test_a_changed_file_changes_the_table(tmp_path):
     run = run_of(tmp_path)
 
     def shown(name):
-        options = ["mnist_sums", "--runs", str(run.folder)]
-        numbers = str(tmp_path / f"{name}.parquet")
-        measure_runs.main([*options, "--scale", "demo", "--output", numbers])
-        options += ["--store", "x", "--measures", numbers, "--claims", str(ROOT / "workflow" / "claims.yaml")]
-        options.insert(1, "accuracy")
-        show.main([*options, "--output", str(tmp_path / f"{name}.md")])
-        return (tmp_path / f"{name}.md").read_text()
+        numbers, page = tmp_path / f"{name}.parquet", tmp_path / f"{name}.md"
+        measure("mnist_sums", [run.folder], [], "demo", numbers)
+        claims = ROOT / "workflow" / "claims.yaml"
+        show("mnist_sums", "accuracy", [run.folder], None, [], numbers, claims, {}, [page])
+        return page.read_text()
 
     before = shown("before")
     sums(0.432).to_parquet(run.folder / "predictions.parquet", index=False)

@@ -1,7 +1,7 @@
 """MLflow shows what the files say, once, and never stands in the way."""
 
 import json
-import shlex
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -24,9 +24,10 @@ from equiset.files import read_json, write_json
 from equiset.results.measures import Measures
 from equiset.results.runs import Run
 from equiset.results.summary import Findings
-from equiset.stages import track
-from equiset.tracking.tracker import open_experiment, open_store
-from equiset.training.loop import save_weights
+from equiset.tracking.live import live
+from equiset.tracking.track import track_runs
+from equiset.tracking.tracker import SHOWN, open_experiment, open_store
+from equiset.training.loop import Progress, save_weights
 
 CONFIG = Path(__file__).parents[2] / "config.yaml"
 
@@ -83,6 +84,16 @@ def write_run(folder, seed=0, accuracy=0.5, epochs=3, training="t0", **sets):
     rows = range(1, epochs + 1)
     pd.DataFrame({"epoch": rows, "validation_accuracy": [accuracy] * epochs}).to_parquet(run / "metrics.parquet")
     return run
+
+
+def track(uri, folder, runs=(), shown=()):
+    """Send runs on which nothing was found, and return what is noted of it."""
+    Measures([]).write(folder / "measures.parquet")
+    for name in ("claims", "conditions"):
+        (folder / f"{name}.csv").write_text("claim\n")
+    output = folder / "tracked.json"
+    track_runs("mnist_sums", "demo", uri, list(runs), list(shown), folder / "measures.parquet", folder, {}, output)
+    return read_json(output)
 
 
 def test_a_run_arrives_whole(uri, tmp_path):
@@ -150,13 +161,8 @@ def test_a_run_says_what_it_was_made_of_and_how_to_repeat_it(uri, tmp_path, monk
     assert "**The paper's data, whole: MNIST.**" in note
     assert "s" * 64 in note
     assert "d" * 64 in note
-    assert "git checkout c0ffee" in note
+    assert "commit `c0ffee`" in note
     assert "snakemake --cores all --force -- results/demo/mnist_sums/runs/IV-N3/seed0/run.json" in note
-    command = note[note.index("python -m equiset.stages.train") : note.rindex("```")]
-    assert max(map(len, command.splitlines())) < 80  # MLflow does not wrap them
-    words = shlex.split(command.replace("\\\n", ""))
-    assert json.loads(words[words.index("--spec") + 1]) == run.info["spec"]
-    assert words[words.index("--store") + 1] == "results/demo/data/mnist/store"
 
 
 def test_every_kind_of_data_is_named_in_tags_and_note(uri, tmp_path):
@@ -175,7 +181,7 @@ def test_every_kind_of_data_is_named_in_tags_and_note(uri, tmp_path):
 
 
 def test_an_experiment_says_what_it_is(uri, tmp_path):
-    track.main(["mnist_sums", "--uri", uri, "--scale", "demo"])
+    assert track(uri, tmp_path) == {"uri": uri, "sent": {}, "pending": [], "fault": None}
     tags = open_experiment(uri, "mnist_sums").experiment.tags
     assert "sum of the digits" in tags["mlflow.note.content"]
     assert tags["mlflow.experimentKind"] == "custom_model_development"
@@ -184,21 +190,16 @@ def test_an_experiment_says_what_it_is(uri, tmp_path):
 def test_an_unreachable_server_costs_no_result(tmp_path, caplog, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     run = write_run(tmp_path)
-    arguments = ["mnist_sums", "--scale", "demo", "--runs", str(run)]
-    output = tmp_path / "tracked.json"
-    track.main(["--uri", "http://127.0.0.1:9", *arguments, "--output", str(output)])
-    assert read_json(output)["pending"] == [str(run)]
+    assert track("http://127.0.0.1:9", tmp_path, [run])["pending"] == [str(run)]
     assert "cannot reach http://127.0.0.1:9" in caplog.text
     assert "make track" in caplog.text
 
 
 def test_runs_are_sent_later(uri, tmp_path):
     run = write_run(tmp_path)
-    output = tmp_path / "tracked.json"
-    arguments = ["mnist_sums", "--scale", "demo", "--runs", str(run), "--output", str(output)]
-    track.main(["--uri", uri, *arguments])
-    assert read_json(output)["pending"] == []
-    assert list(read_json(output)["sent"]) == [str(run)]
+    noted = track(uri, tmp_path, [run])
+    assert noted["pending"] == []
+    assert list(noted["sent"]) == [str(run)]
 
 
 @pytest.mark.parametrize("call", ["create_experiment", "log_inputs"])
@@ -215,12 +216,11 @@ def test_another_sender_who_enters_the_same_at_the_same_moment_stops_no_run(uri,
         raise MlflowException("UNIQUE constraint failed", BAD_REQUEST)
 
     monkeypatch.setattr(MlflowClient, call, slower)
-    output = tmp_path / "tracked.json"
-    run = str(write_run(tmp_path))
-    track.main(["mnist_sums", "--uri", uri, "--scale", "demo", "--runs", run, "--output", str(output)])
+    run = write_run(tmp_path)
+    noted = track(uri, tmp_path, [run])
     assert refused
     client = MlflowClient(uri)
-    sent = client.get_run(read_json(output)["sent"][run])
+    sent = client.get_run(noted["sent"][str(run)])
     assert sent.info.status == "FINISHED"
     assert [one.dataset.name for one in sent.inputs.dataset_inputs] == ["mnist"]
     assert len(client.search_runs([sent.info.experiment_id])) == 1
@@ -243,11 +243,10 @@ def test_a_new_result_leaves_the_runs_of_others_alone(uri, tmp_path, monkeypatch
 def test_tables_and_figures_have_an_experiment_of_their_own(uri, tmp_path):
     table = tmp_path / "tables" / "accuracy.md"
     table.parent.mkdir()
-    arguments = ["mnist_sums", "--uri", uri, "--scale", "demo", "--shown", str(table)]
     for content in ("one", "two"):
         table.write_text(content)
-        track.main(arguments)
-    tracker = open_experiment(uri, track.SHOWN)
+        track(uri, tmp_path, shown=[table])
+    tracker = open_experiment(uri, SHOWN)
     (run,) = tracker.client.search_runs([tracker.experiment.experiment_id])
     assert [file.path for file in tracker.client.list_artifacts(run.info.run_id, "tables")] == ["tables/accuracy.md"]
     back = tracker.client.download_artifacts(run.info.run_id, "tables/accuracy.md", str(tmp_path))
@@ -296,13 +295,21 @@ def test_a_run_has_its_results_the_papers_and_the_verdicts(uri, tmp_path):
 def test_senders_of_one_project_wait_for_each_other(uri, tmp_path):
     """Two processes send the same run at once: one sends it, the other finds it."""
     run = write_run(tmp_path, epochs=50)
-    command = [sys.executable, "-m", "equiset.stages.track", "mnist_sums", "--uri", uri, "--scale", "demo"]
-    jobs = [subprocess.Popen([*command, "--runs", str(run)], stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    program = "import sys; from pathlib import Path; from tests.unit.test_tracking import track\n"
+    program += "track(sys.argv[1], Path(sys.argv[2]), [Path(sys.argv[3])])"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(CONFIG.parent), *sys.path])}
+    jobs = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        command = [sys.executable, "-c", program, uri, str(tmp_path / name), str(run)]
+        jobs.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment))
     for job in jobs:
         assert job.wait(120) == 0, job.stderr.read()
         job.stderr.close()
     with sqlite3.connect(tmp_path / "mlflow.db") as database:
-        assert database.execute("select count(*) from runs where status = 'FINISHED'").fetchone() == (1,)
+        finished = "from runs join experiments e using (experiment_id) where status = 'FINISHED' group by e.name"
+        found = dict(database.execute(f"select e.name, count(*) {finished}").fetchall())
+        assert found == {"mnist_sums": 1, SHOWN: 1}
         assert database.execute("select count(*) from metrics where key = 'validation_accuracy'").fetchone() == (50,)
     database.close()
 
@@ -324,3 +331,56 @@ def test_a_network_is_registered_and_loaded_again_with_any_set_size(uri, tmp_pat
         with torch.no_grad():
             expected = network(torch.from_numpy(images)).numpy()
         np.testing.assert_allclose(loaded.predict(images), expected, rtol=1e-5)
+
+
+# While a training runs
+
+
+def test_a_short_training_is_left_to_the_end(uri, tmp_path):
+    watched(uri, write_run(tmp_path, epochs=3), 3)
+    tracker = open_experiment(uri, "mnist_sums")
+    assert not tracker.client.search_runs([tracker.experiment.experiment_id])
+
+
+def watched(uri, folder, epochs, error=None, known=0):
+    """Let a training go from some epochs to others, and then fail if there is an error."""
+    info = read_json(folder / "run.json")
+    with live(uri, folder) as watch:
+        listener = watch(info)
+        for done in range(known, epochs + 1):
+            rows = [{"epoch": epoch, "validation_accuracy": epoch / 10} for epoch in range(1, done + 1)]
+            listener(Progress(done, rows, [1.0] * done))
+        if error:
+            raise error
+
+
+def test_a_training_is_seen_while_it_runs_fails_and_goes_on(uri, tmp_path, monkeypatch):
+    monkeypatch.setattr("equiset.tracking.live.AFTER_S", 0)
+    folder = write_run(tmp_path, epochs=3)
+    with pytest.raises(ValueError, match="no more"):
+        watched(uri, folder, 2, ValueError("no more"))
+    tracker = open_experiment(uri, "mnist_sums")
+
+    def seen():
+        (run,) = tracker.client.search_runs([tracker.experiment.experiment_id])
+        history = tracker.client.get_metric_history(run.info.run_id, "validation_accuracy")
+        return run, sorted((metric.step, metric.value) for metric in history)
+
+    run, history = seen()
+    assert run.info.status == "FAILED"
+    assert run.data.tags["equiset.failure"] == "ValueError: no more"
+    assert history == [(1, 0.1), (2, 0.2)]
+    watched(uri, folder, 3, known=2)
+    run, history = seen()
+    assert run.info.status == "RUNNING", "it goes on"
+    assert history == [(1, 0.1), (2, 0.2), (3, 0.3)]
+    assert track(uri, tmp_path, [folder])["sent"] == {str(folder): run.info.run_id}
+    assert seen()[0].info.status == "FINISHED"
+
+
+def test_a_server_that_is_away_costs_a_training_one_warning(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("equiset.tracking.live.AFTER_S", 0)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    watched("http://me:secret@127.0.0.1:9", write_run(tmp_path), 3)
+    assert caplog.text.count("MLflow shows this training when all is done") == 1
+    assert "secret" not in caplog.text

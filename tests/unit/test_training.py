@@ -4,6 +4,8 @@ import hashlib
 import io
 import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,7 @@ import torch
 from torch import nn
 
 from equiset.config.training import Optimizer, Training
-from equiset.errors import DamagedError, EquisetError
+from equiset.errors import EquisetError
 from equiset.training.devices import choose_device
 from equiset.training.loop import checkpoint_key, fix_seeds, make_optimizer, read_checkpoint, train
 
@@ -155,7 +157,7 @@ def test_no_cut_and_no_flipped_bit_of_a_checkpoint_is_used(tmp_path):
         damaged.append(bytes(flipped))
     for content in damaged:
         (tmp_path / "a.pt").write_bytes(content)
-        with pytest.raises(DamagedError, match=r"a\.pt is damaged"):
+        with pytest.raises(EquisetError, match=r"a\.pt is damaged"):
             read_checkpoint(tmp_path / "a.pt")
 
 
@@ -208,17 +210,32 @@ def test_bfloat16_trains(tmp_path):
 
 def test_the_checkpoint_key_tells_runs_apart():
     def changed(**changes):
-        return checkpoint_key(SPEC | changes, {"digest": "1"})
+        return checkpoint_key(SPEC | changes, {"digest": "1"}, "code")
 
-    same = checkpoint_key(SPEC, {"digest": "1"})
+    same = checkpoint_key(SPEC, {"digest": "1"}, "code")
     assert changed(settings={"width": 4, "training": {"epochs": 99}}) == same
     assert changed(settings={"width": 5, "training": {"epochs": 3}}) != same
     assert changed(seed=1) != same
     assert changed(device="cuda") != same
-    assert checkpoint_key(SPEC, {"digest": "2"}) != same
-    assert checkpoint_key(SPEC, {"digest": "1", "particles": 9}) != same
-    assert checkpoint_key(SPEC, {"digest": "1", "data": "in other words"}) == same
-    assert checkpoint_key(SPEC | {"experiment": "redshift"}, {"digest": "1"}) != same
+    assert changed(experiment="redshift") != same
+    assert changed(scale="paper") == same
+    assert checkpoint_key(SPEC, {"digest": "2"}, "code") != same
+    assert checkpoint_key(SPEC, {"digest": "1", "particles": 9}, "code") != same
+    assert checkpoint_key(SPEC, {"digest": "1", "data": "in other words"}, "code") == same
+    assert checkpoint_key(SPEC, {"digest": "1"}, "other code") != same
+
+
+def test_who_listens_is_told_of_the_start_and_of_each_epoch(tmp_path):
+    told = []
+
+    def listener(progress):
+        told.append((progress.epochs, len(progress.metrics), len(progress.epoch_seconds)))
+
+    train(Line(), training(epochs=2), 7, CPU, tmp_path / "a.pt", listener)
+    assert told == [(0, 0, 0), (1, 1, 1), (2, 2, 2)]
+    told.clear()
+    train(Line(), training(epochs=3), 7, CPU, tmp_path / "a.pt", listener)
+    assert told == [(2, 2, 2), (3, 3, 3)], "it goes on"
 
 
 def test_devices():
@@ -227,6 +244,43 @@ def test_devices():
     if not torch.cuda.is_available():
         with pytest.raises(EquisetError, match=r"config key 'device' is 'cuda'.*use 'auto' or 'cpu'"):
             choose_device("cuda")
+
+
+ASK = """
+import sys
+from types import SimpleNamespace
+import torch
+from equiset.training.devices import _free_gpu
+torch.cuda.get_device_properties = lambda number: SimpleNamespace(uuid=f"uuid-{number}")
+count = int(sys.argv[1])
+print(_free_gpu(count), _free_gpu(count), flush=True)
+sys.stdin.read()
+"""
+"""A job on a machine with some GPUs, which asks twice for one and keeps it until it is told to end."""
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_jobs_side_by_side_take_gpus_of_their_own(tmp_path, count):
+    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def job():
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        started = subprocess.Popen([sys.executable, "-c", ASK, str(count)], env=environment, **pipes)
+        one, again = started.stdout.readline().split()
+        assert one == again, "a job stays where it is"
+        return started, int(one)
+
+    first, second = job(), job()
+    assert [first[1], second[1]] == [0, count - 1]
+    third = job()
+    assert third[1] in range(count), "all are taken, so it shares one"
+    for started, _ in (first, third):
+        started.communicate()
+    if count > 1:
+        last = job()
+        assert last[1] == 0, "whoever ends gives it back"
+        last[0].communicate()
+    second[0].communicate()
 
 
 @pytest.mark.parametrize(("name", "own"), [("adam", torch.optim.Adam), ("adamax", torch.optim.Adamax)])

@@ -32,9 +32,9 @@ class Project:
             command, cwd=self.folder, capture_output=True, text=True, timeout=7200, env=inherited | environment
         )
 
-    def planned(self, *arguments: str) -> dict[str, int]:
+    def planned(self, *arguments: str, **environment: str) -> dict[str, int]:
         """Return how many jobs of each rule a dry run would do. What it says of them is in `said`."""
-        done = self.snakemake(*arguments, "--dry-run")
+        done = self.snakemake(*arguments, "--dry-run", **environment)
         assert done.returncode == 0, done.stderr
         self.said = done.stdout + done.stderr
         rows = [line.split() for line in self.said.splitlines()]

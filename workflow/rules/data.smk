@@ -1,4 +1,4 @@
-"""From a source (download, local folder or stand-in) to arrays that training reads."""
+"""From a source (download, local folder or stand-in) to arrays, and on to the sets of an experiment."""
 
 
 rule fetch:
@@ -9,39 +9,31 @@ rule fetch:
         "results/{scale}/logs/fetch/{dataset}.log",
     benchmark:
         "results/{scale}/benchmarks/fetch/{dataset}.tsv"
-    # Data first: `prepare` wants many cores and would otherwise wait for a training, with everything else waiting for it.
+    # Data first, because everything else waits for them.
     priority: 2
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
-        mem_mb=1000,
         runtime=240,
     params:
-        code=fetch_code,
+        code=code("data/{dataset}/*", "!data/{dataset}/stand_in*"),
         files=lambda wildcards: raw_files(wildcards.scale, wildcards.dataset),
         # Includes mirrors and time limits. A param computed from an output is not compared, so changing them refetches nothing.
-        spec=lambda wildcards, output: canonical_json(
-            fetch_spec(config_at(wildcards.scale), wildcards.dataset)
-        ),
+        spec=lambda wildcards, output: fetch_spec(config_at(wildcards.scale), wildcards.dataset),
         # Not an output: downloads survive a failed job.
-        cache=lambda wildcards: download_folder(wildcards.scale, wildcards.dataset),
+        cache=lambda wildcards: f"{config_at(wildcards.scale).data_folder}/{wildcards.dataset}",
     message:
         "Fetching {wildcards.dataset}"
-    shell:
-        "python -m equiset.stages.fetch --spec {params.spec:q} --cache {params.cache:q} --output {output.manifest:q}"
-        " 2> {log:q}"
+    script:
+        "../scripts/fetch.py"
 
 
 rule prepare:
-    """Read the raw files once, into arrays."""
+    """Read the raw files once, into arrays beside `store.json`, which has their digest."""
     input:
         manifest=rules.fetch.output.manifest,
     output:
-        store=directory("results/{scale}/data/{dataset}/store"),
-        # Digests of everything in the folder. Snakemake compares files by content but folders only by time: in a copied
-        # project, everything that depends on the folder would be made again.
-        about="results/{scale}/data/{dataset}/store.json",
+        store="results/{scale}/data/{dataset}/store/store.json",
     log:
         "results/{scale}/logs/prepare/{dataset}.log",
     benchmark:
@@ -49,19 +41,40 @@ rule prepare:
     priority: 2
     conda:
         "../../environment.yml"
-    threads: preparing_threads
     resources:
-        mem_mb=5000,  # CelebA: 2.5 GB for the array while it is written, plus a list of all file names in each of eight processes
-        runtime=60,
+        mem_mb=5000,  # CelebA: 2.5 GB for the array while it is written, plus a list of all file names in each process
     params:
         code=code("data/{dataset}/*", "!data/{dataset}/stand_in*"),
-        spec=lambda wildcards: canonical_json(
-            prepare_spec(config_at(wildcards.scale), wildcards.dataset)
-        ),
+        spec=lambda wildcards: prepare_spec(config_at(wildcards.scale), wildcards.dataset),
     message:
         "Preparing {wildcards.dataset}"
-    shell:
-        "python -m equiset.stages.prepare --spec {params.spec:q} --manifest {input.manifest:q} --output {output.store:q}"
-        " --threads {threads}"
-        " 2> {log:q}\n"
-        "cp {output.store:q}/store.json {output.about:q}"
+    script:
+        "../scripts/prepare.py"
+
+
+rule make_sets:
+    """Draw the sets once per seed; every variant with that seed learns from the same ones."""
+    input:
+        store=store_of,
+    output:
+        sets="results/{scale}/{experiment}/sets/{sets}/seed{seed}/sets.json",
+    log:
+        "results/{scale}/logs/make_sets/{experiment}/{sets}/seed{seed}.log",
+    benchmark:
+        "results/{scale}/benchmarks/make_sets/{experiment}/{sets}/seed{seed}.tsv"
+    priority: 1
+    conda:
+        "../../environment.yml"
+    params:
+        # `describe` in the settings' base writes a part of the output.
+        code=code("experiments/{experiment}/sets.py", "config/experiment.py"),
+        spec=lambda wildcards: sets_spec(
+            config_at(wildcards.scale),
+            wildcards.experiment,
+            wildcards.sets,
+            int(wildcards.seed),
+        ),
+    message:
+        "Drawing sets {wildcards.sets} of {wildcards.experiment}, seed {wildcards.seed}"
+    script:
+        "../scripts/make_sets.py"

@@ -1,55 +1,46 @@
-"""Published runs, from results at the paper's scale. Nothing of this is part of the default target."""
+"""Published runs: the scale `reference`, whose run files are committed. Nothing of this is part of the default target."""
 
 
 rule reference_runs:
     """Make all that is to be published: many hours."""
     input:
-        lambda wildcards: of_all_experiments(run_files, SimpleNamespace(scale="paper")),
-        lambda wildcards: of_all_experiments(
-            analysis_files, SimpleNamespace(scale="paper")
-        ),
-        expand("results/paper/laws/{item}.parquet", item=Laws.model_fields),
+        lambda wildcards: [
+            file
+            for experiment in EXPERIMENTS
+            for files in (run_files, analysis_files)
+            for file in files(SimpleNamespace(scale="paper", experiment=experiment))
+        ],
+        expand("results/paper/laws/analyses/{item}.parquet", item=Laws.model_fields),
     localrule: True
 
 
-rule publish_runs:
-    """Copy the runs of an experiment that have ended, and show what is published. Those still training are absent."""
-    input:
-        config=local("workflow/reference.yaml"),
-        claims=local("workflow/claims.yaml"),
+rule publish_part:
+    """Copy the runs of an experiment that have ended to the published ones. Those still training are absent."""
     output:
-        # Not the folder itself: Snakemake deletes outputs before it repeats a job, and it may hold runs of other machines.
-        flag=touch("results/paper/published/{published}"),
+        # Not the published files: Snakemake deletes outputs before a job, and they may come from other machines.
+        flag=touch("results/paper/published/{part}"),
     log:
-        "results/paper/logs/publish_runs/{published}.log",
+        "results/paper/logs/publish/{part}.log",
     wildcard_constraints:
-        published="|".join([*EXPERIMENTS, "laws"]),
+        part="|".join([*EXPERIMENTS, "laws"]),
     localrule: True
     conda:
         "../../environment.yml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=30,
     params:
-        code=code("results/*"),
-        options=published_options,
+        # Not inputs: what has not ended is not waited for.
+        source="results/paper/{part}",
+        checkpoints="results/paper/{part}/checkpoints",
+        output=f"results/{REFERENCE}/{{part}}",
     message:
-        "Publishing {wildcards.published}"
-    shell:
-        "python -m equiset.stages.publish {wildcards.published:q} {params.options:q} --config {input.config:q}"
-        " --claims {input.claims:q} --output results/reference/{wildcards.published:q} 2> {log:q}"
+        "Publishing {wildcards.part}"
+    script:
+        "../scripts/publish.py"
 
 
 rule publish:
     """Publish what has ended of the runs of workflow/reference.yaml."""
     input:
-        lambda wildcards: [
-            f"results/paper/published/{name}"
-            for name in [*EXPERIMENTS, "laws"]
-            if glob(f"results/paper/{name}/runs/*/*/predictions.parquet")
-            or glob(f"results/paper/{name}/*.parquet")
-        ],
+        [f"results/paper/published/{part}" for part in [*EXPERIMENTS, "laws"] if Path(f"results/paper/{part}").exists()],
     localrule: True
 
 
@@ -57,73 +48,83 @@ rule verify:
     """Let a published network predict again, from its weights, and compare its answers with the published ones."""
     input:
         run=multiext(
-            "results/reference/{experiment}/runs/{variant}/seed{seed}/",
+            f"results/{REFERENCE}/{{experiment}}/runs/{{variant}}/seed{{seed}}/",
             "run.json",
             "weights.safetensors",
             "predictions.parquet",
         ),
-        store=ancient(store_of),
-        sets=ancient(sets_of),
-        about=about_sets_of,
+        store=store_of,
+        sets=sets_of,
     output:
         predictions="results/{scale}/verified/{experiment}/{variant}/seed{seed}.parquet",
     log:
         "results/{scale}/logs/verify/{experiment}/{variant}/seed{seed}.log",
+    wildcard_constraints:
+        scale="|".join(SCALES),
     conda:
         "../../environment.yml"
-    threads: 1
     resources:
         mem_mb=3000,
-        runtime=60,
         gpu=gpus,
     params:
         code=lambda wildcards: training_code(wildcards.experiment),
-        folder=lambda wildcards, input: str(Path(input.run[0]).parent),
     message:
         "Verifying {wildcards.variant}, seed {wildcards.seed} (log: {log})"
-    shell:
-        "python -m equiset.stages.verify --run {params.folder:q} --store {input.store:q} --sets {input.sets:q}"
-        " --output {output.predictions:q} --threads {threads}"
-        " 2> {log:q}"
+    script:
+        "../scripts/verify.py"
 
 
 rule judge:
     """Judge the paper's claims by the published runs alone, from their own files. Nothing is trained."""
     input:
-        claims=local("workflow/claims.yaml"),
+        expand(rules.judge_claims.output, scale=REFERENCE),
+    localrule: True
+
+
+rule describe_published:
+    """Write the page of an experiment's published folder."""
+    input:
+        runs=lambda wildcards: run_files(
+            SimpleNamespace(scale=REFERENCE, experiment=wildcards.experiment), ("run.json",)
+        ),
+        shown=lambda wildcards: shown_files(REFERENCE, wildcards.experiment, ("md", "png")),
+    output:
+        page=f"results/{REFERENCE}/{{experiment}}/README.md",
     log:
-        "results/paper/logs/judge.log",
+        f"results/{REFERENCE}/logs/describe/{{experiment}}.log",
     localrule: True
     conda:
         "../../environment.yml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=10,
     params:
         code=code("results/*"),
+        title=lambda wildcards: config_at().experiment(wildcards.experiment).title,
     message:
-        "Judging the paper's claims by the published runs"
-    shell:
-        "python -m equiset.stages.judge_published results/reference --claims {input.claims:q} 2> {log:q}"
+        "Writing {output.page}"
+    script:
+        "../scripts/describe_published.py"
 
 
 rule readme:
-    """Judge the published runs, and put what was found into README.md."""
+    """Put what was found on the published runs into README.md."""
     input:
-        claims=local("workflow/claims.yaml"),
+        expand(rules.judge_claims.output, scale=REFERENCE),
+        lambda wildcards: [file for experiment in EXPERIMENTS for file in shown_files(REFERENCE, experiment)],
+        lambda wildcards: [
+            f"results/{REFERENCE}/{experiment}/README.md"
+            for experiment in EXPERIMENTS
+            if shown_names(REFERENCE, experiment)
+        ],
+    output:
+        readme=update(in_project("README.md")),
     log:
-        "results/paper/logs/readme.log",
+        f"results/{REFERENCE}/logs/readme.log",
     localrule: True
     conda:
         "../../environment.yml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=10,
     params:
         code=code("results/*"),
+        reference=lambda wildcards, input: str(Path(input[0]).parents[1]),
     message:
         "Writing the published results into README.md"
-    shell:
-        "python -m equiset.stages.readme README.md --reference results/reference --claims {input.claims:q} 2> {log:q}"
+    script:
+        "../scripts/readme.py"

@@ -1,17 +1,14 @@
 """MLflow's view of the runs. The files are the truth: deleting the database loses no result, and nothing waits for this."""
 
+from equiset.tracking import store_uri, without_password
+
 
 rule track:
     """Send the runs of an experiment to MLflow, with what was found on them."""
     input:
-        runs=run_files,
-        weights=lambda wildcards: [
-            f"{folder}/weights.safetensors" for folder in run_folders(wildcards)
-        ],
-        measures=measures_of,
-        claims=multiext(
-            "results/{scale}/{experiment}/claims/", "claims.csv", "conditions.csv"
-        ),
+        runs=lambda wildcards: run_files(wildcards, (*RUN_FILES, "weights.safetensors")),
+        measures=rules.measure_runs.output.measures,
+        claims=rules.judge_claims_of_one.output,
         shown=lambda wildcards: shown_files(wildcards.scale, wildcards.experiment),
     output:
         tracked="results/{scale}/{experiment}/tracked.json",
@@ -22,20 +19,14 @@ rule track:
     localrule: True  # on a cluster: one machine writes to the database file, and only it must reach the server
     conda:
         "../../environment.yml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=60,
     params:
         code=code("tracking/*", "experiments/{experiment}/about.py"),
-        uri=tracking_uri(),
-        folders=lambda wildcards, input: folders_of(input.runs),
-        claims=lambda wildcards, input: str(Path(input.claims[0]).parent),
+        uri=config_at().tracking.uri,
+        # Another server in the environment is a change as well. Snakemake keeps params, so without a password.
+        place=without_password(store_uri(config_at().tracking.uri)),
+        runs=run_folders,
         roles=roles_of,
     message:
         "Sending the runs of {wildcards.experiment} to MLflow"
-    shell:
-        "python -m equiset.stages.track {wildcards.experiment} --uri {params.uri:q} --scale {wildcards.scale}"
-        " --runs {params.folders:q} --shown {input.shown:q} --measures {input.measures:q} --claims {params.claims:q}"
-        " --roles {params.roles:q} --output {output.tracked:q}"
-        " 2> {log:q}"
+    script:
+        "../scripts/track.py"

@@ -55,6 +55,10 @@ class Experiment(Settings):
     figures: ClassVar[tuple[str, ...]]
     private: ClassVar[tuple[str, ...]] = ()
     """Figures that show the data themselves and must not be published."""
+    from_data: ClassVar[tuple[str, ...]] = ()
+    """Figures that read the prepared data, beside the files of the runs."""
+    from_analysis: ClassVar[dict[str, str]] = {}
+    """Figures that show an analysis, with its name."""
     analyses: ClassVar[dict[str, tuple[str, ...]]] = {}
     """What is measured on trained networks beyond their predictions: its name, and the variants that it needs."""
 
@@ -82,6 +86,17 @@ class Experiment(Settings):
     def shown(self) -> tuple[str, ...]:
         """The tables and figures that the running variants fill."""
         return (*self.tables, *self.figures)
+
+    def publishable(self, analyses: list[str], data: bool) -> list[str]:
+        """Return the tables and figures that can be made of published files.
+
+        Args:
+            analyses: names of those that were published.
+            data: whether the prepared data are there.
+        """
+        hidden = {*self.private, *(() if data else self.from_data)}
+        hidden |= {name for name, analysis in self.from_analysis.items() if analysis not in analyses}
+        return [name for name in self.shown if name not in hidden]
 
     @model_validator(mode="after")
     def _names_exist(self) -> "Experiment":

@@ -1,20 +1,17 @@
-"""The typed config: what `config.yaml` may say, and the one resolved spec of every job.
+"""The typed config: what `config.yaml` may say, at one scale.
 
 `config.yaml` holds the paper's own values. A scale is a set of changes to them (`scales.demo`). What the user says is
-laid over both: every value of `--config`, and of a `--configfile` the values that differ from `config.yaml`, so that a
-copy of it in full changes nothing. The result is validated as a whole; the first thing a user hears of a wrong key or
-value is the key's full name.
+laid over both, but for a copy of `config.yaml` in full, of which what differs counts. The result is validated as a
+whole; the first thing a user hears of a wrong key or value is the key's full name.
 """
 
-import json
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
-from pydantic import Field, create_model
+from pydantic import Field, create_model, field_validator
 
 from equiset.config.experiment import Experiment
 from equiset.config.settings import Settings, validate
@@ -26,6 +23,8 @@ from equiset.files import read_yaml
 
 Scale = Literal["smoke", "demo", "paper"]
 SCALES: tuple[str, ...] = get_args(Scale)
+REFERENCE = "reference"
+"""The scale of the published runs: their files are committed, and nothing trains there."""
 
 
 class Tracking(Settings):
@@ -34,10 +33,18 @@ class Tracking(Settings):
     uri: str | None = None
     """Tracking server or database. Empty: the environment's MLFLOW_TRACKING_URI, else `results/mlflow.db`."""
     live: bool = True
-    """Whether a process beside the workflow shows trainings while they run. Without it they come when all are done."""
+    """Whether trainings log each epoch as it ends. Without it they come when all are done."""
 
-    def address(self) -> str:
-        return self.uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///results/mlflow.db"
+    @field_validator("uri")
+    @classmethod
+    def _holds_no_password(cls, uri: str | None) -> str | None:
+        if uri and ("@" in uri.partition("://")[2].partition("/")[0] or "?" in uri):
+            raise ValueError(
+                "leave user, password and options out, which would end up in logs and results: name them by MLflow's "
+                "variables MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the whole address by "
+                "MLFLOW_TRACKING_URI"
+            )
+        return uri
 
 
 def _by_name(registry: dict[str, str], settings_of: Any, title: str) -> type[Settings]:
@@ -56,10 +63,6 @@ class Config(Settings):
     """How large everything is: `smoke` (seconds), `demo` (minutes), `paper` (the paper's own sizes)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks are trained. `auto` takes a GPU if this machine has one; for a cluster's say `cuda`."""
-    jobs_per_card: int = Field(1, ge=1, le=100)
-    """Jobs that may use a GPU of this machine at once. A scheduler of a cluster decides for itself."""
-    processes: int = Field(1, ge=1, le=1024)
-    """Processes (with `device: cuda`, GPUs) that train one network together. It changes the time and the rounding."""
     data_folder: str = Field("data", min_length=1)
     """Where downloads are kept. They are shared by all scales."""
     tracking: Tracking = Tracking()
@@ -91,14 +94,13 @@ def read_config(path: Path) -> dict[str, Any]:
     return content
 
 
-def user_changes(base: Path, files: Iterable[Path], said: dict[str, Any]) -> dict[str, Any]:
-    """Return what the user wants to be different: where the files of `--configfile` differ from the project's config
-    (of several the last one wins), and all that was said by `--config`, which wins over them.
+def user_changes(base: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of `--configfile` and `--config` that win over a scale.
+
+    These are all of them; of a copy of the config in full, known by its scales, those that differ from the project's.
     """
-    content, changes = read_config(base), {}
-    for file in files:
-        changes = merge(changes, _differences(read_config(file), content))
-    return merge(changes, {key: _as_in_a_file(value) for key, value in said.items()})
+    values = {key: _as_in_a_file(value) for key, value in said.items()}
+    return _differences(values, base) if "scales" in values else values
 
 
 def _as_in_a_file(value: Any) -> Any:
@@ -144,6 +146,33 @@ def resolve(raw: dict[str, Any], scale: str | None = None, overrides: dict[str, 
     return validate(Config, _lay_defaults_under_variants(merged))
 
 
+def project_config(
+    root: Path, said: dict[str, Any], scale: str | None = None, files: Iterable[str | Path] = ()
+) -> Config:
+    """Return the validated config of a project at a scale, with what the user says by `--configfile` and `--config`.
+
+    At the scale of the published runs it is the paper's with the changes of `workflow/reference.yaml`, and the variants
+    that were published.
+
+    Args:
+        root: folder of the project.
+        said: what the user says.
+        scale: by default the one that the config names.
+        files: of `--configfile`, from which `said` was read. Only faults are looked for: of two keys of one name
+            Snakemake takes the last.
+    """
+    for file in files:
+        read_config(Path(file))
+    base = read_config(root / "config.yaml")
+    if scale != REFERENCE:
+        return resolve(base, scale, user_changes(base, said))
+    changes = user_changes(base, read_config(root / "workflow" / "reference.yaml"))
+    for name in EXPERIMENTS:
+        published = {path.parts[-3] for path in Path("results", REFERENCE, name).glob("runs/*/*/run.json")}
+        changes["experiments"].setdefault(name, {})["run"] = sorted(published) or "all"
+    return resolve(base, "paper", changes)
+
+
 def _lay_defaults_under_variants(raw: dict[str, Any]) -> dict[str, Any]:
     """Complete every variant with its experiment's `defaults`, which then have served their purpose."""
     if not isinstance(raw.get("experiments"), dict):
@@ -164,92 +193,3 @@ def _lay_defaults_under_variants(raw: dict[str, Any]) -> dict[str, Any]:
                 }
         experiments[name] = experiment
     return {**raw, "experiments": experiments}
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of `config.yaml`, for editors and for readers.
-
-    Nothing is required in it: a variant is completed by its defaults, and a scale is a partial config.
-    """
-
-    def optional(node: Any) -> Any:
-        if isinstance(node, list):
-            return [optional(item) for item in node]
-        if isinstance(node, dict):
-            return {key: optional(value) for key, value in node.items() if key != "required"}
-        return node
-
-    described = optional(Config.model_json_schema())
-    body = {key: described[key] for key in ("additionalProperties", "properties", "type")}
-    for name in EXPERIMENTS:
-        # Found by reference: two classes of one name get longer names in the schema.
-        reference = described["$defs"]["Experiments"]["properties"][name]["$ref"]
-        experiment = described["$defs"][reference.removeprefix("#/$defs/")]
-        experiment["properties"]["defaults"] = {
-            **next(iter(experiment["properties"]["variants"]["patternProperties"].values())),
-            "description": "What every variant has unless it says otherwise.",
-        }
-    described["$defs"]["PartialConfig"] = body
-    described["properties"] = {
-        **body["properties"],
-        "scales": {
-            "type": "object",
-            "additionalProperties": False,
-            "description": "For each scale, what it changes.",
-            "properties": {name: {"$ref": "#/$defs/PartialConfig"} for name in SCALES},
-        },
-    }
-    return described
-
-
-# The specs: one JSON-able dict per job, with all that decides the job's result and nothing else.
-
-
-def fetch_spec(config: Config, dataset: str) -> dict[str, Any]:
-    """Return all that is said of a data set, also how its files are brought here."""
-    return {"dataset": dataset, "settings": config.dataset(dataset).model_dump(mode="json")}
-
-
-def manifest_spec(config: Config, dataset: str) -> dict[str, Any]:
-    """Return what decides which raw files there will be."""
-    settings = config.dataset(dataset)
-    unused = {"folder", "stand_in"} - {settings.source.replace("-", "_")}
-    dumped = settings.model_dump(mode="json", exclude={*settings.bringing, *settings.preparing, *unused})
-    return {"dataset": dataset, "settings": dumped}
-
-
-def prepare_spec(config: Config, dataset: str) -> dict[str, Any]:
-    """Return what decides the arrays that are made of given raw files."""
-    settings = config.dataset(dataset)
-    return {
-        "dataset": dataset,
-        "settings": settings.model_dump(mode="json", exclude={*settings.bringing, *settings.choosing}),
-    }
-
-
-def sets_spec(config: Config, experiment: str, sets: str, seed: int) -> dict[str, Any]:
-    settings = config.experiment(experiment).sets[sets]
-    return {"experiment": experiment, "sets": sets, "seed": seed, "settings": settings.model_dump(mode="json")}
-
-
-def analysis_spec(config: Config, experiment: str, analysis: str) -> dict[str, Any]:
-    """Return what the experiment's settings say under the analysis's name; nothing if there is no such field."""
-    settings = getattr(config.experiment(experiment), analysis, None)
-    return settings.model_dump(mode="json") if settings is not None else {}
-
-
-def run_spec(config: Config, experiment: str, variant: str, seed: int) -> dict[str, Any]:
-    settings = config.experiment(experiment).variants[variant]
-    return {
-        "experiment": experiment,
-        "variant": variant,
-        "seed": seed,
-        "scale": config.scale,
-        "device": config.device,
-        # What a variant is in tables changes no training.
-        "settings": settings.model_dump(mode="json", exclude={"role"}),
-    }
-
-
-if __name__ == "__main__":
-    print(json.dumps(schema(), indent=2, ensure_ascii=False))

@@ -13,12 +13,14 @@ Each is a module with three names:
     the manifest says of the data; where only reading the items can tell, `kind` and `share` are settled here.
 """
 
-import json
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from equiset.config.settings import Settings, validate
+from equiset.config.settings import validate
 from equiset.errors import EquisetError, choose
+from equiset.files import atomic_path, read_json, write_json
 
 DATASETS = {
     "mnist": "equiset.data.mnist",
@@ -33,12 +35,36 @@ def dataset_module(name: str) -> ModuleType:
     return import_module(choose(DATASETS, name, "data set"))
 
 
-def read_spec(text: str) -> tuple[ModuleType, Settings]:
-    """Return the module and the settings that `{"dataset": name, "settings": {...}}` stands for."""
+def fetch_dataset(dataset: str, settings: dict[str, Any], cache: Path, manifest: Path) -> None:
+    """Bring the raw files of a data set to this machine, check them, and write a manifest that names them.
+
+    Args:
+        dataset: its name.
+        settings: what the config says about it.
+        cache: folder for downloads that lasts from run to run.
+        manifest: JSON file to write.
+    """
+    module = dataset_module(dataset)
     try:
-        spec = json.loads(text)
-        name, values = str(spec["dataset"]), spec.get("settings", {})
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise EquisetError('--spec must be JSON of the form {"dataset": name, "settings": {...}}') from None
-    module = dataset_module(name)
-    return module, validate(module.SETTINGS, values, "datasets", name)
+        write_json(manifest, module.fetch(validate(module.SETTINGS, settings, "datasets", dataset), cache))
+    except OSError as error:  # no space, no permission
+        raise EquisetError(f"the data cannot be stored: {error}") from error
+
+
+def prepare_dataset(dataset: str, settings: dict[str, Any], manifest: Path, output: Path, threads: int = 1) -> None:
+    """Turn the raw files that a manifest names into a folder of arrays, ready to be memory-mapped.
+
+    Args:
+        dataset: its name.
+        settings: what the config says about it.
+        manifest: what `fetch_dataset` wrote.
+        output: the folder.
+        threads: processes or threads; they never change the result.
+    """
+    module = dataset_module(dataset)
+    try:
+        with atomic_path(output) as folder:
+            checked = validate(module.SETTINGS, settings, "datasets", dataset)
+            module.prepare(read_json(manifest), folder, checked, threads)
+    except OSError as error:  # no space, no permission
+        raise EquisetError(f"the arrays cannot be stored: {error}") from error

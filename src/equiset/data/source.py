@@ -1,6 +1,5 @@
 """What the settings of all data sets have in common: where their files come from."""
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -18,18 +17,6 @@ Address = Annotated[str, AfterValidator(_is_address)]
 """Where something is downloaded from."""
 Kind = Literal["whole", "part", "own", "stand-in"]
 """Whose data these are: the paper's, `whole` or `part`; someone's `own`; or a `stand-in`, generated in their place."""
-
-
-@dataclass(frozen=True)
-class Space:
-    """Bytes that a data set takes on disk, rather too many than too few."""
-
-    raw: int
-    """Of the raw files in the data folder."""
-    store: int
-    """Of the prepared data among the results."""
-    passing: int = 0
-    """Of what is first written to the data folder and then becomes a part of the prepared data."""
 
 
 class StandIn(Settings):
@@ -65,10 +52,6 @@ class SourceSettings(Settings):
     """Seconds that a server may be silent before it counts as out of reach."""
     attempts: int = Field(3, ge=1)
     """Attempts in a row at one mirror."""
-
-    def space(self) -> Space:
-        """Return what the data will take on disk, as far as it can be known before they are there."""
-        raise NotImplementedError
 
     @model_validator(mode="after")
     def _has_folder(self) -> "SourceSettings":

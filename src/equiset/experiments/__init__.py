@@ -3,11 +3,10 @@
 A package holds
 - `settings`: what the config may say about it (`ExperimentSettings`, with the names of its tables and figures);
 - `sets`: how its sets are drawn from the prepared data (`make_sets`), numpy only;
-- `networks`: its models alone, with torch;
+- `networks`: its models alone (`build_network`), with torch;
 - `task`: feeding, loss and predictions (`Task`), with torch;
 - `measures`: what is measured on its runs (`MEASURES`), numpy only;
 - `analyses`: what else is measured on the trained networks (`ANALYSES`), with torch; only where there is such a thing;
-- `model`: a trained network put together again from its files, with torch;
 - `predict`: what goes into it and what comes out of it, for inputs that somebody brings, with torch;
 - `results`: its tables and figures, a function for each name, which show what was measured.
 """
@@ -27,5 +26,5 @@ EXPERIMENTS = {
 
 
 def experiment_module(name: str, part: str) -> ModuleType:
-    """Return one part of an experiment: `settings`, `sets`, `task`, `model`, ..., as listed above."""
+    """Return one part of an experiment: `settings`, `sets`, `task`, ..., as listed above."""
     return import_module(f"{choose(EXPERIMENTS, name, 'experiment')}.{part}")

@@ -1,13 +1,12 @@
 """Dropout of whole channels of a set."""
 
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from equiset.nn.inputs import Sets, TakesSets, pack, unpack
-from equiset.nn.shares import Draws
 
 
-class SetDropout(Draws, TakesSets):
+class SetDropout(nn.Module, TakesSets):
     """Dropout that drops a channel for all members of a set at once (sec. 2).
 
     While training, y = x m / (1 − p), where m holds one draw for each set and channel, 0 with probability p and else
@@ -36,9 +35,7 @@ class SetDropout(Draws, TakesSets):
         if not self.training or self.p == 0:
             return sets
         if not self.simultaneous:
-            if layout is not None and self.share and self.share():
-                raise ValueError("independent dropout of packed sets cannot be shared by several processes")
-            return pack(self.dropout(values, self.p), sets)
+            return pack(F.dropout(values, self.p), sets)
         if layout is not None:
             kept = self.factors(values, layout.n_sets, values.shape[1])
             return pack(values * kept.index_select(0, layout.set_index), sets)
@@ -48,7 +45,7 @@ class SetDropout(Draws, TakesSets):
 
     def factors(self, like: Tensor, sets: int, channels: int) -> Tensor:
         """Draw what each channel of each set is multiplied by, 0 or 1 / (1 - p): (sets, channels)."""
-        return self.draw(sets, lambda n: F.dropout(like.new_ones(n, channels), self.p))
+        return F.dropout(like.new_ones(sets, channels), self.p)
 
     def extra_repr(self) -> str:
         return f"p={self.p}, simultaneous={self.simultaneous}"

@@ -1,6 +1,7 @@
 """The verdicts as tables: CSV for programs and the report, Markdown and LaTeX for papers."""
 
 import re
+from pathlib import Path
 
 import pandas as pd
 
@@ -59,6 +60,13 @@ def claims_table(judgements: list[Judgement]) -> Table:
 def is_numeric(paper: str) -> bool:
     """Return whether what the paper says of a claim has a number in it."""
     return bool(re.search(r"\d", paper))
+
+
+def closing_words(folder: Path) -> str:
+    """Return what a user wants to know after a run: the verdicts, and where the results of a scale are."""
+    claims = pd.read_csv(folder / "claims" / "claims.csv", keep_default_na=False)
+    where = f"Tables and figures: {folder}/<experiment>/; runs in MLflow: make ui"
+    return "\n".join([headline(claims), f"Report: {folder}/report.html", where])
 
 
 def headline(table: pd.DataFrame) -> str:

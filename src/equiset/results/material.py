@@ -7,8 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from equiset.config.roles import Role
-from equiset.files import check_folder
-from equiset.parquet import read_parquet
+from equiset.files import read_parquet
 from equiset.results.claims import Claim
 from equiset.results.measures import Measures
 from equiset.results.runs import Run, by_variant
@@ -20,8 +19,8 @@ class Material:
 
     folders: list[Path]
     """Folders of the runs, in the order of the config."""
-    prepared: Path
-    """The prepared data, unchecked."""
+    store: Path | None = None
+    """The prepared data. Published runs have none."""
     analyses: dict[str, Path] = field(default_factory=dict)
     """Parquet files of the analyses, by name."""
     measures: Measures = field(default_factory=lambda: Measures([]))
@@ -33,13 +32,6 @@ class Material:
     def runs(self) -> dict[str, list[Run]]:
         """The runs of each variant, one per seed, in the order of the config."""
         return by_variant(self.folders, self.analyses)
-
-    @cached_property
-    def store(self) -> Path:
-        """The prepared data. Their digests are compared when they are first asked for, since few results read them."""
-        if self.prepared.is_dir():
-            check_folder(self.prepared, "store.json")
-        return self.prepared
 
     def analysis(self, name: str) -> pd.DataFrame:
         return read_parquet(self.analyses.get(name, Path(f"{name}.parquet")))

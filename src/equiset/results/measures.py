@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 
 from equiset.errors import EquisetError, MissingFileError
-from equiset.files import canonical_json
-from equiset.parquet import read_parquet, write_parquet
+from equiset.files import canonical_json, read_parquet, write_parquet
 from equiset.results.intervals import LAST, Estimate, Sample, difference, estimate, movement, still_improves
 from equiset.results.runs import Run, kind_of_data
 

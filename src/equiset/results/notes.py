@@ -1,7 +1,5 @@
 """The texts of MLflow's pages: which data a run used, what identifies them, and how to repeat it."""
 
-import json
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -20,36 +18,14 @@ def run_note(folder: Path, info: dict[str, Any]) -> str:
     sets, kind = info["sets"], info["sets"]["kind"]
     warning = f" {WARNINGS[kind]}".rstrip()
     commit = info["git_commit"] or "unknown"
-    checkout = f"git checkout {commit.removesuffix('-dirty')}\n" * (commit != "unknown")
     about = f"{DATA[kind]}: {sets['data']}."
-    # MLflow shows some lines at once and the others on request; two spaces at their end keep them apart. It does not
-    # wrap the lines of a program: a long one pushes the values of all metrics out of the window.
+    # MLflow shows some lines at once and the others on request; two spaces at their end keep them apart.
     return (
         f"**{about[0].upper()}{about[1:]}**{warning}  \n"
         f"Repeat: `snakemake --cores all --force -- {folder}/run.json`  \n"
         f"Sets, SHA-256: `{sets['digest']}`  \n"
         f"Prepared data ({sets['dataset']}, source {sets['source']}), SHA-256: `{sets['store_digest']}`  \n"
-        f"Code: commit `{commit}`\n\n"
-        f"With the same code, and the training alone, whatever `config.yaml` says:\n\n"
-        f"```\n{checkout}{train_command(folder, info)}\n```\n"
-    )
-
-
-def train_command(folder: Path, info: dict[str, Any]) -> str:
-    """Return the command that trains a network again, into folders of its own."""
-    spec = info["spec"]
-    # runs/<variant>/seed<seed> lie in the experiment's folder, and that in its scale's.
-    experiment = folder.parents[2]
-    arguments = {
-        "--spec": json.dumps(spec, sort_keys=True, indent=0),
-        "--store": experiment.parent / "data" / info["sets"]["dataset"] / "store",
-        "--sets": experiment / "sets" / str(spec["settings"].get("sets")) / f"seed{spec['seed']}",
-        "--checkpoints": Path("again/checkpoints"),
-        "--output": Path("again"),
-        "--threads": info["threads"],
-    }
-    return " \\\n".join(
-        ["python -m equiset.stages.train", *(f"{key} {shlex.quote(str(value))}" for key, value in arguments.items())]
+        f"Code: commit `{commit}`\n"
     )
 
 

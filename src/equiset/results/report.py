@@ -13,7 +13,7 @@ import pandas as pd
 from markupsafe import Markup
 from PIL import Image
 
-from equiset.errors import DamagedError, EquisetError
+from equiset.errors import EquisetError
 from equiset.files import read_json
 from equiset.results.claims_table import headline
 from equiset.results.judging import ELSEWHERE
@@ -78,7 +78,7 @@ def read_claims(path: Path) -> list[dict[str, Any]]:
     with path.open(encoding="utf-8", newline="") as file:
         claims = list(csv.DictReader(file))
     if not claims or not {"claim", "verdict", "ours", "runs"} <= claims[0].keys():
-        raise DamagedError(path, "is damaged: it holds no claims")
+        raise EquisetError(f"{path} is damaged: it holds no claims")
     for claim in claims:
         word = next((word for word in VERDICTS if claim["verdict"].startswith(word)), None)
         if word is None:
@@ -180,7 +180,7 @@ def describe_dataset(manifest: Path) -> dict[str, Any]:
     ]
     meshes = content.get("meshes", [])
     # Whose data these are is settled when they are prepared.
-    store = read_json(manifest.parent / "store.json")
+    store = read_json(manifest.parent / "store" / "store.json")
     return {
         "name": content["dataset"],
         "data": _data_box(store["kind"], store["description"]),

@@ -7,9 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from equiset.errors import DamagedError, EquisetError
-from equiset.files import read_json
-from equiset.parquet import read_parquet
+from equiset.errors import EquisetError
+from equiset.files import read_json, read_parquet
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Run:
         """The content of run.json."""
         info = read_json(path := self.folder / "run.json")
         if not (isinstance(info, dict) and {"spec", "sets"} <= info.keys()):
-            raise DamagedError(path, "is damaged: it is not what equiset writes")
+            raise EquisetError(f"{path} is damaged: it is not what equiset writes")
         return info
 
     @cached_property

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from equiset.config.specs import run_settings
 from equiset.experiments import experiment_module
-from equiset.given import RunSpec, settings_of
 from equiset.training.load_run import load_run
 
 FILES = ("run.json", "weights.safetensors")
@@ -36,5 +36,5 @@ def _load_pyfunc(path: str) -> Network:
 
 def input_shape(info: dict[str, Any]) -> tuple[int, ...]:
     """Return the shape of what a network takes, -1 where it is free, from the content of its run.json."""
-    module = experiment_module(info["spec"]["experiment"], "model")
-    return module.input_shape(settings_of(info["spec"], RunSpec), info["sets"])
+    module = experiment_module(info["spec"]["experiment"], "networks")
+    return module.input_shape(run_settings(info["spec"]), info["sets"])

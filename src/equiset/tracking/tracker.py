@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 # An unreachable server must cost seconds, not the quarter of an hour of MLflow's default retries.
@@ -29,16 +29,16 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, RunTag
 from mlflow.entities import Run as MlflowRun
 from mlflow.exceptions import MlflowException
-from mlflow.models import Model, ModelSignature
-from mlflow.types import Schema, TensorSpec
 
 from equiset.experiments import experiment_module
 from equiset.files import atomic_path, digest_json
 from equiset.results.notes import experiment_note, run_note
 from equiset.results.palette import BLACK, MANY, MODELS
 from equiset.results.runs import Run
-from equiset.results.summary import Findings, costs, curves, numbers
 from equiset.tracking.views import CURRENT, CURVES, RESULTS, TAG, address, views
+
+if TYPE_CHECKING:
+    from equiset.results.summary import Findings
 
 _PATIENCE_S = 5.0  # with a database that another program has locked
 _BATCH = 1000  # MLflow's own limit of metrics in one call
@@ -118,7 +118,7 @@ class Tracker:
         self._log(run, {}, {}, {"equiset.failure": why[:5000]} if why else {})
         self.client.set_terminated(run.info.run_id, status)  # of one that is RUNNING, MLflow shows how long it has been
 
-    def send_run(self, run: Run, findings: Findings) -> str:
+    def send_run(self, run: Run, findings: "Findings") -> str:
         """Send a training that has ended, with its results, unless they are there already; return its MLflow id."""
         info, sent = run.info, self.begin(run.folder, run.info)
         metrics, tags = _results(run, findings)
@@ -147,6 +147,8 @@ class Tracker:
         experiment = run.folder.parents[2]
         files = [run.folder / name for name in ("run.json", "metrics.parquet", "predictions.parquet")]
         files.append(experiment.parent / "logs/train" / experiment.name / run.variant / f"seed{run.seed}.log")
+        from equiset.results.summary import curves
+
         with tempfile.TemporaryDirectory() as folder:
             curves(run).write(Path(folder) / "curves.png")
             for file in [*files, Path(folder) / "curves.png"]:
@@ -158,7 +160,11 @@ class Tracker:
 
     def _send_model(self, run_id: str, run: Run) -> None:
         """Log a network as a model, and register it under its variant's name."""
-        from equiset.tracking.model_file import FILES, input_shape  # with torch, which nothing else needs here
+        # Here, because a training that logs its epochs needs none of it.
+        from mlflow.models import Model, ModelSignature
+        from mlflow.types import Schema, TensorSpec
+
+        from equiset.tracking.model_file import FILES, input_shape
 
         mlflow.set_tracking_uri(self.client.tracking_uri)
         mlflow.set_experiment(experiment_id=self.experiment.experiment_id)
@@ -285,8 +291,10 @@ def _tags(folder: Path, info: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _results(run: Run, findings: Findings) -> tuple[dict[str, float], dict[str, str]]:
+def _results(run: Run, findings: "Findings") -> tuple[dict[str, float], dict[str, str]]:
     """Return the final numbers of a run, and what is said of it, by the names that they have in MLflow."""
+    from equiset.results.summary import costs, numbers
+
     measures = experiment_module(run.info["spec"]["experiment"], "measures").MEASURES
     found = {f"result/{name}": float(f"{value:.6g}") for name, value in numbers(run, measures, findings).items()}
     found |= {f"cost/{name}": float(value) for name, value in costs(run).items()}

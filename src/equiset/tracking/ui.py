@@ -11,9 +11,8 @@ import webbrowser
 from pathlib import Path
 
 from equiset.config.resolve import read_config, resolve
-from equiset.masking import without_secrets
-from equiset.process import run_stage
-from equiset.stages import follow
+from equiset.errors import one_line_errors
+from equiset.tracking import store_uri, without_password
 
 _SECONDS = 120  # in which the pages must have started
 
@@ -22,7 +21,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=5000, help="port of the pages on this machine")
     arguments = parser.parse_args(argv)
-    uri = resolve(read_config(Path("config.yaml"))).tracking.address()
+    uri = store_uri(resolve(read_config(Path("config.yaml"))).tracking.uri)
     if uri.startswith(("http://", "https://")):
         show(uri)
         return
@@ -30,11 +29,8 @@ def main(argv: list[str] | None = None) -> None:
     with start_pages(uri, arguments.port) as server:
         try:
             address = wait_for(f"http://127.0.0.1:{arguments.port}", server)
-            # For what runs without a workflow, and to find out what was killed together with one. It ends after this.
-            beside = follow.start(uri)
             show(address)
             server.wait()
-            beside.stdin.close()
         except KeyboardInterrupt:
             pass  # which the server has got, too
         finally:
@@ -67,7 +63,7 @@ def show(uri: str) -> None:
     # MLflow takes two seconds to import, which the pages need to start.
     from equiset.tracking.tracker import addresses
 
-    address = without_secrets(uri).replace("***@", "").rstrip("/")
+    address = without_password(uri).rstrip("/")
     home = f"{address}/#/experiments?workflowType=machine_learning"
     lines = [f"  {name:<20}{link}" for name, link in addresses(uri, address).items()]
     print("\n".join(["The runs, by experiment:", *lines, f"  {'all':<20}{home}"]), flush=True)
@@ -76,4 +72,5 @@ def show(uri: str) -> None:
 
 
 if __name__ == "__main__":
-    run_stage(main)
+    with one_line_errors():
+        main()

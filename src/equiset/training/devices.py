@@ -1,8 +1,13 @@
 """Where networks compute, and in what arithmetic: the same for training, evaluation and analyses."""
 
+import fcntl
 import logging
+import os
 import platform
-from contextlib import AbstractContextManager, nullcontext
+import tempfile
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,10 +19,27 @@ log = logging.getLogger(__name__)
 
 
 def choose_device(name: str) -> torch.device:
-    """Turn the config's `device` into a torch device. Which GPU it is was decided before, by `placement`."""
-    if name == "cuda" and not torch.cuda.is_available():
+    """Turn the config's `device` into a torch device. Of several GPUs it is one that no other job has taken."""
+    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
         raise EquisetError("config key 'device' is 'cuda', but torch sees no CUDA device; use 'auto' or 'cpu'")
-    return torch.device("cuda" if name == "auto" and torch.cuda.is_available() else name.replace("auto", "cpu"))
+    torch.cuda.set_device(_free_gpu(torch.cuda.device_count()))
+    return torch.device("cuda")
+
+
+@cache  # a process stays where it is, however often it asks
+def _free_gpu(count: int) -> int:
+    """Return the first GPU that can be locked. If all are taken, jobs were allowed to share them."""
+    for number in range(count if count > 1 else 0):
+        # By its own name: a scheduler's jobs each count their GPUs from 0. Nobody may open the files of other users.
+        name = f"equiset-gpu-{os.getuid()}-{torch.cuda.get_device_properties(number).uuid}"
+        lock = os.open(Path(tempfile.gettempdir(), name), os.O_CREAT | os.O_RDWR)  # held until the process ends
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return number
+        os.close(lock)
+    return os.getpid() % count
 
 
 def fix_arithmetic(precision: str, device: torch.device) -> None:
@@ -26,6 +48,7 @@ def fix_arithmetic(precision: str, device: torch.device) -> None:
     An operation that cannot give the same bits raises an error. By default cuDNN would round the inputs of
     convolutions to TF32, 10 binary digits, and cuBLAS those of products would not: here both do or neither does.
     """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # or cuBLAS would not give the same bits
     torch.use_deterministic_algorithms(True)
     # New memory would be filled with NaN, to show who reads it before it is written: up to a seventh of the time.
     torch.utils.deterministic.fill_uninitialized_memory = False

@@ -7,8 +7,6 @@ from typing import Any
 
 import torch
 
-from equiset.parallel import current_share, set_share
-
 _AHEAD = 2
 
 
@@ -28,17 +26,13 @@ def feed(batches: Iterable[tuple[Any, ...]], device: torch.device) -> Iterator[t
         return
 
     def load() -> tuple[Any, ...] | None:
-        set_share(None)
         batch = next(batches, None)
         if batch is None:
             return None
-        return current_share(), tuple(part.pin_memory() if hasattr(part, "pin_memory") else part for part in batch)
+        return tuple(part.pin_memory() if hasattr(part, "pin_memory") else part for part in batch)
 
     with ThreadPoolExecutor(1, "feed") as thread:
         loading = deque(thread.submit(load) for _ in range(_AHEAD))
-        while (loaded := loading.popleft().result()) is not None:
+        while (batch := loading.popleft().result()) is not None:
             loading.append(thread.submit(load))
-            share, batch = loaded
-            # What the layers have to know of the batch travels with it.
-            set_share(share)
             yield tuple(part.to(device, non_blocking=True) if hasattr(part, "pin_memory") else part for part in batch)

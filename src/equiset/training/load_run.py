@@ -1,25 +1,26 @@
 """Trained networks put together again from the files of their runs: `load_run`."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from equiset.errors import DamagedError, EquisetError
+from equiset.config.specs import run_settings
+from equiset.errors import EquisetError
 from equiset.experiments import experiment_module
 from equiset.files import read_json
-from equiset.given import RunSpec, settings_of
 from equiset.training.devices import arithmetic
 from equiset.training.loop import load_weights
 
 __all__ = ["Trained", "load_run"]
+
+log = logging.getLogger(__name__)
 
 Bad = Callable[[str], None]
 """Takes what is wrong with an input: it stops by an error, or notes that the input is left out."""
@@ -55,6 +56,32 @@ class Trained:
         with arithmetic(self.settings.training.precision, self.device):
             return self.network(inputs).float().cpu()
 
+    def predict(self, source: str | Path, on_bad: Literal["stop", "skip"] = "stop") -> pd.DataFrame:
+        """Return what the network says of the files that somebody brings: see docs/predict.md.
+
+        Args:
+            source: meshes, faces, digits or a catalogue, as the experiment of the run takes them.
+            on_bad: what to do about a file that cannot be used.
+        """
+        return pd.concat(predict_with([self], Path(source), on_bad, [])[1], ignore_index=True)
+
+
+def predict_with(runs: list[Trained], source: Path, on_bad: str, left_out: list[str]) -> Tables:
+    """Return the number of rows to expect, and block by block what runs that differ by their seed say together.
+
+    `left_out` gets what is wrong with each file that was skipped.
+    """
+    if not source.exists():
+        raise EquisetError(f"{source} is not there")
+
+    def bad(reason: str) -> None:
+        if on_bad == "stop":
+            raise EquisetError(f"{reason}. Mend or remove it, or go on without it: --on-bad skip")
+        log.warning("left out: %s", reason)
+        left_out.append(reason)
+
+    return experiment_module(runs[0].info["spec"]["experiment"], "predict").predict(runs, source, bad)
+
 
 def load_run(folder: str | Path, device: str | torch.device = "cpu") -> Trained:
     """Return the network of a run with its preprocessing and settings.
@@ -70,14 +97,10 @@ def load_run(folder: str | Path, device: str | torch.device = "cpu") -> Trained:
             raise EquisetError(f"{folder} is not the folder of a run with its weights: it has no {name}")
     info = read_json(folder / "run.json")
     if not (isinstance(info, dict) and {"spec", "sets"} <= info.keys()):
-        raise DamagedError(folder / "run.json", "is damaged: it is not what equiset writes")
-    settings, experiment = settings_of(info["spec"], RunSpec), info["spec"]["experiment"]
-    path = folder / "weights.safetensors"
-    try:
-        weights = load_file(path)
-    except SafetensorError as error:
-        raise DamagedError(path, f"cannot be read: {error}") from None
-    network = load_weights(experiment_module(experiment, "model").build(settings, info["sets"], weights), path)
+        raise EquisetError(f"{folder / 'run.json'} is damaged: it is not what equiset writes")
+    settings, experiment = run_settings(info["spec"]), info["spec"]["experiment"]
+    network = experiment_module(experiment, "networks").build_network(settings, info["sets"])
+    load_weights(network, folder / "weights.safetensors", info.get("weights_sha256"))
     store = _store(folder, info["sets"])
     preprocess = experiment_module(experiment, "predict").preprocessing(settings, info["sets"], store)
     return Trained(network.to(device).eval(), preprocess, settings, info, store, device)
@@ -112,14 +135,14 @@ def checked(raw: Any, what: str, *shape: int | None) -> np.ndarray:
 
 
 def checked_pixels(raw: Any, what: str, *shape: int | None) -> Tensor:
-    """Return images with values from 0 to 255 as float32, in memory of their own."""
+    """Return images with values from 0 to 255 as float32."""
     array = checked(raw, what, *shape)
     least, most = (array.min(), array.max()) if array.size else (0, 255)
     from_0_to_1 = array.dtype.kind == "f" and 0 < most <= 1
     if from_0_to_1 or not 0 <= least <= most <= 255:  # so that NaN fails as well
         remedy = ": multiply them by 255" if from_0_to_1 else ""
         raise EquisetError(f"expected {what} with values from 0 to 255, got some from {least} to {most}{remedy}")
-    return torch.tensor(array, dtype=torch.float32)
+    return torch.from_numpy(np.ascontiguousarray(array, np.float32))
 
 
 def mean_over_runs(runs: list[Trained], *raw: Any, chances: Callable[[Tensor], Tensor]) -> Tensor:

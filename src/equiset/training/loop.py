@@ -6,13 +6,12 @@ without the interruption.
 """
 
 import hashlib
-import inspect
 import io
 import logging
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,17 +24,16 @@ from torch import Tensor, nn
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from equiset import parallel
 from equiset.config.training import SAID, Optimizer, Training
-from equiset.errors import DamagedError, EquisetError
-from equiset.files import BLANK_SEAL, SEAL, atomic_path, check_seal, digest_json, seal
-from equiset.fingerprint import training_code
-from equiset.progress import Tell, silent
+from equiset.errors import EquisetError, MissingFileError
+from equiset.files import atomic_path, digest, digest_json
 from equiset.training.devices import arithmetic, fix_arithmetic
 
 Batch = Any
 Sums = dict[str, Any]
 """Sums over the sets of a batch, by metric, and under `sets` their number."""
+Listener = Callable[["Progress"], None]
+"""Is called when a training starts or goes on, and after each epoch."""
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +44,7 @@ class Task(Protocol):
     def build_model(self) -> nn.Module: ...
 
     def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
-        """Yield one epoch of batches in the order that `generator` decides, of each the part that is `share`d."""
+        """Yield one epoch of batches in the order that `generator` decides."""
 
     def validation_batches(self) -> Iterator[Batch]: ...
 
@@ -77,20 +75,10 @@ def make_optimizer(settings: Optimizer, model: nn.Module) -> torch.optim.Optimiz
     on_card = parameters[0].device.type != "cpu"
     kind, quick = {"adam": (torch.optim.Adam, "fused"), "adamax": (torch.optim.Adamax, "foreach")}[settings.name]
     options = {"betas": settings.betas, "eps": settings.eps, "weight_decay": settings.weight_decay}
-    return _without_guards(kind)(parameters, lr=settings.learning_rate, **options, **({quick: True} if on_card else {}))
+    return kind(parameters, lr=settings.learning_rate, **options, **({quick: True} if on_card else {}))
 
 
-def _without_guards(kind: type[torch.optim.Optimizer]) -> type[torch.optim.Optimizer]:
-    """Return an optimizer without its guards against torch.compile, which is never on here.
-
-    On first use they import all of it, 1.7 s for every job.
-    """
-    names = ("add_param_group", "load_state_dict", "state_dict", "step", "zero_grad")
-    methods = {name: inspect.unwrap(getattr(kind, name)) for name in names}
-    return type(kind.__name__, (kind,), methods | {"step": torch.no_grad()(methods["step"])})
-
-
-def checkpoint_key(spec: dict[str, Any], sets: dict[str, Any]) -> str:
+def checkpoint_key(spec: dict[str, Any], sets: dict[str, Any], code: str) -> str:
     """Identify what a checkpoint may be used for: the same run, data, code and torch, up to its length.
 
     The number of epochs is left out, so that a run that is to become longer goes on from where it ended.
@@ -98,16 +86,21 @@ def checkpoint_key(spec: dict[str, Any], sets: dict[str, Any]) -> str:
     Args:
         spec: the run's.
         sets: the content of `sets.json`; what it only says of the data is left out.
+        code: what identifies the code that trains.
     """
     settings = {**spec["settings"], "training": {**spec["settings"]["training"], "epochs": None}}
     drawn = {key: value for key, value in sets.items() if key not in SAID}
-    code = training_code(spec["experiment"])
     spec = {**spec, "settings": settings, "scale": None}
     return digest_json([spec, drawn, code, torch.__version__, torch.get_num_threads()])[:32]
 
 
 def train(
-    task: Task, settings: Training, seed: int, device: torch.device, checkpoint: Path, tell: Tell = silent
+    task: Task,
+    settings: Training,
+    seed: int,
+    device: torch.device,
+    checkpoint: Path,
+    listener: Listener = lambda progress: None,
 ) -> tuple[nn.Module, Progress]:
     """Train a network, going on from `checkpoint` if it exists, and return it with its metrics.
 
@@ -117,24 +110,21 @@ def train(
         seed: of the run.
         device: where to train.
         checkpoint: file that is written after each epoch.
-        tell: is called with what there is to show, at the beginning and after each epoch.
+        listener: is called at the beginning and after each epoch.
     """
     fix_arithmetic(settings.precision, device)
     fix_seeds(seed)
-    model = parallel.share_layers(task.build_model().to(device))
+    model = task.build_model().to(device)
     optimizer = make_optimizer(settings.optimizer, model)
     progress = _resume(checkpoint, model, optimizer, settings.epochs)
-    parallel.require_same(progress.epochs, "checkpoint", device)
     _settle_validation(progress, task, model, settings, device)
-    tell(progress.metrics, progress.epoch_seconds)
+    listener(progress)
     epochs = range(progress.epochs + 1, settings.epochs + 1)
     # The bar is silent when stderr is not a terminal; the log has one line per epoch anyway.
-    silent = None if parallel.is_first() else True
-    bar = tqdm(epochs, initial=progress.epochs, total=settings.epochs, unit="epoch", disable=silent)
-    learner = parallel.averaging(model)
+    bar = tqdm(epochs, initial=progress.epochs, total=settings.epochs, unit="epoch", disable=None)
     for epoch in bar:
         started = time.perf_counter()
-        trained = _train_epoch(task, settings, learner, optimizer, seed, epoch, device)
+        trained = _train_epoch(task, settings, model, optimizer, seed, epoch, device)
         _require_finite(epoch, trained, model, optimizer)
         row = {"epoch": epoch, **{f"train_{name}": value for name, value in trained.items()}}
         if _validates(settings, epoch):
@@ -143,7 +133,7 @@ def train(
         progress.metrics.append(row)
         progress.epoch_seconds.append(round(time.perf_counter() - started, 3))
         _save(checkpoint, model, optimizer, progress)
-        tell(progress.metrics, progress.epoch_seconds)
+        listener(progress)
         figures = " ".join(f"{name}={value:.4f}" for name, value in row.items() if name != "epoch")
         with logging_redirect_tqdm():
             log.info("epoch %d/%d %s seconds=%.1f", epoch, settings.epochs, figures, progress.epoch_seconds[-1])
@@ -189,16 +179,16 @@ def _train_epoch(
     model.train()
     batches = task.train_batches(torch.Generator().manual_seed(torch.initial_seed()))
     totals: Sums = {}
-    for batch in parallel.each(batches):
+    for batch in batches:
         with arithmetic(settings.precision, device):
             loss, sums = task.loss(model, batch)
         optimizer.zero_grad(set_to_none=True)
-        parallel.mean_over_all(loss, sums["sets"]).backward()
+        loss.backward()
         if settings.gradient_clip:
             nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_clip)
         optimizer.step()
-        _add(totals, parallel.counted(sums))
-    return _means(parallel.add_up(totals, device))
+        _add(totals, sums)
+    return _means(totals)
 
 
 def _require_finite(epoch: int, metrics: dict[str, float], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -225,9 +215,9 @@ def evaluate(task: Task, model: nn.Module, precision: str, device: torch.device)
     model.eval()
     totals: Sums = {}
     with arithmetic(precision, device):
-        for batch in parallel.each(task.validation_batches()):
-            _add(totals, parallel.counted(task.loss(model, batch)[1]))
-    return _means(parallel.add_up(totals, device))
+        for batch in task.validation_batches():
+            _add(totals, task.loss(model, batch)[1])
+    return _means(totals)
 
 
 def _add(totals: Sums, sums: Sums) -> None:
@@ -242,15 +232,13 @@ def _means(totals: Sums) -> dict[str, float]:
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Return what `_save` wrote, in main memory; every byte counts."""
-    digest, content = (whole := path.read_bytes())[:32], memoryview(whole)[32:]
-    if hashlib.sha256(content).digest() != digest:
-        raise DamagedError(path, "is damaged: its content does not match its digest")
+    expected, content = (whole := path.read_bytes())[:32], memoryview(whole)[32:]
+    if hashlib.sha256(content).digest() != expected:
+        raise EquisetError(f"{path} is damaged: its content does not match its digest")
     return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
 
 
 def _save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
-    if not parallel.is_first():
-        return
     state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "progress": vars(progress)}
     content = io.BytesIO()
     torch.save(state, content)
@@ -264,7 +252,7 @@ def _resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, epoc
         return Progress()
     try:
         state = read_checkpoint(path)
-    except DamagedError as error:
+    except EquisetError as error:
         log.warning("%s: starting anew", error)
         return Progress()
     progress = Progress(**state["progress"])
@@ -280,20 +268,27 @@ def _resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, epoc
 
 
 def save_weights(model: nn.Module, path: Path) -> None:
-    """Write the weights of a network, atomically and sealed."""
+    """Write the weights of a network, atomically."""
     weights = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items()}
     with atomic_path(path) as partial:
-        save_file(weights, partial, metadata={SEAL: BLANK_SEAL})
-        seal(partial)
+        save_file(weights, partial)
 
 
-def load_weights(model: nn.Module, path: Path) -> nn.Module:
-    """Give a network the weights of a file, and return it."""
+def load_weights(model: nn.Module, path: Path, sha256: str | None = None) -> nn.Module:
+    """Give a network the weights of a file, and return it.
+
+    Args:
+        model: the network.
+        path: of the file.
+        sha256: the digest that the file must have, if it is known.
+    """
     try:
-        check_seal(path)
+        if sha256 and digest(path) != sha256:
+            raise EquisetError(f"{path} is damaged: its digest is not the one in run.json. Train or download it again")
         model.load_state_dict(load_file(path))
     except FileNotFoundError:
-        raise EquisetError(f"{path} is not there. Run snakemake again: it makes what is missing") from None
+        raise MissingFileError(path) from None
     except (OSError, SafetensorError, RuntimeError) as error:
-        raise DamagedError(path, f"does not hold the weights of this network: {str(error).splitlines()[0]}") from None
+        reason = str(error).splitlines()[0]
+        raise EquisetError(f"{path} does not hold the weights of this network: {reason}") from None
     return model

@@ -62,3 +62,8 @@ def peak_memory_mb() -> float:
 def gpu_driver() -> str | None:
     """Return the version of NVIDIA's driver; None if it does not say."""
     return next(iter((output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") or "").split()), None)
+
+
+def has_gpu() -> bool:
+    """Say whether this machine has an NVIDIA GPU, without importing torch."""
+    return any(Path("/dev").glob("nvidia[0-9]*"))

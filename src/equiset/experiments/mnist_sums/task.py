@@ -9,11 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from equiset.experiments.mnist_sums.networks import SumNet
+from equiset.experiments.mnist_sums.networks import build_network
 from equiset.experiments.mnist_sums.settings import MnistVariant
-from equiset.files import read_json
-from equiset.parallel import share
-from equiset.parquet import read_parquet
+from equiset.files import read_json, read_parquet
 from equiset.training.loop import Batch, Sums
 
 
@@ -23,12 +21,13 @@ class Task:
     def __init__(self, settings: MnistVariant, store: Path, sets: Path, device: torch.device):
         self.settings = settings
         self.device = device
+        self.about = read_json(sets / "sets.json")
         images = np.load(store / "images.npy")
         self.images = torch.from_numpy(images).to(device)
         self.shift, self.scale = 0.0, 255.0
         if settings.pixels == "standardised":  # by the training images alone
-            training = read_json(store / "store.json")["train"] - read_json(sets / "sets.json")["holdout"]
-            self.shift, self.scale = _mean_and_sd(images[:training])
+            training = read_json(store / "store.json")["train"] - self.about["holdout"]
+            self.shift, self.scale = mean_and_sd(images[:training])
         table = read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (
@@ -40,8 +39,7 @@ class Task:
         self.mean_label = self.splits["validation"][1].float().mean()
 
     def build_model(self) -> nn.Module:
-        members = self.splits["train"][0].shape[1]
-        return SumNet(self.settings, members).to(memory_format=torch.channels_last)
+        return build_network(self.settings, self.about)
 
     def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
         order = torch.randperm(len(self.splits["train"][0]), generator=generator).to(self.device)
@@ -57,8 +55,7 @@ class Task:
     def _batches(self, split: str, orders: tuple[Tensor, ...]) -> Iterator[Batch]:
         members, labels = self.splits[split]
         for order in orders:
-            order = order[share(len(order))]
-            yield self.images[members[order]].float().sub_(self.shift).div_(self.scale), labels[order]
+            yield preprocess(self.images[members[order]], self.shift, self.scale), labels[order]
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Sums]:
         images, labels = batch
@@ -83,7 +80,12 @@ class Task:
         return pd.concat(parts, ignore_index=True).astype({"split": "category", "label": "int16", "predicted": "int16"})
 
 
-def _mean_and_sd(images: np.ndarray) -> tuple[float, float]:
+def preprocess(images: Tensor, shift: float, scale: float) -> Tensor:
+    """Return what the network sees of images with values from 0 to 255."""
+    return images.to(torch.float32, copy=True).sub_(shift).div_(scale)
+
+
+def mean_and_sd(images: np.ndarray) -> tuple[float, float]:
     """Return mean and standard deviation of byte images, from their histogram."""
     # In parts, because bincount makes eight bytes of each.
     counts = sum(np.bincount(part.reshape(-1), minlength=256) for part in np.array_split(images, 64))

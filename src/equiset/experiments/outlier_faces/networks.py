@@ -1,16 +1,27 @@
 """The network of appendix B.2 and its baseline."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiset.experiments.outlier_faces.settings import FaceVariant
 from equiset.nn import SetDropout, SetLayer, SetPool
-from equiset.nn.shares import Draws
 from equiset.nn.ways import may_look
 
 SIDE = 64
 POOLS = (2, 2, 5)  # after each three convolutions; 64-58-29-23-11-5-1 pixels
+
+
+def build_network(settings: FaceVariant, sets: dict[str, Any]) -> nn.Module:
+    """Return the network of a variant with its first weights; `sets` is the content of `sets.json`."""
+    return OutlierNet(settings, sets["members"]).to(memory_format=torch.channels_last)
+
+
+def input_shape(settings: FaceVariant, sets: dict[str, Any]) -> tuple[int, ...]:
+    """Return the shape of what the network takes; -1 is free."""
+    return (-1, sets["members"] if settings.model == "set-pooling" else -1, 3, SIDE, SIDE)
 
 
 class Convolutions(nn.Module):
@@ -41,7 +52,7 @@ class Convolutions(nn.Module):
         return x.flatten(1)
 
 
-class QuickDropout(Draws):
+class QuickDropout(nn.Module):
     """Dropout of single values, with four decisions from every random number of 64 bits.
 
     On a CPU, `torch.nn.Dropout` spends a quarter of the training step on drawing one number for each value. Here the
@@ -57,19 +68,13 @@ class QuickDropout(Draws):
             return x
         dense = x.is_contiguous() or x.is_contiguous(memory_format=torch.channels_last)
         if not may_look(x) or not dense:
-            return self.dropout(x, self.p)
+            return F.dropout(x, self.p)
         dropped = round(self.p * 2**16)
-        bits = self.draw(len(x), lambda images: _random_bits(images, x[0].numel())).reshape(-1)
+        longs = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+        bits = longs.view(torch.int16)[: x.numel()]
         keep = torch.ge(bits, dropped - 2**15, out=x.new_empty(x.numel()))
         # Laid out in memory as x is, so that the product is a plain pass over both.
         return x * keep.mul_(2**16 / (2**16 - dropped)).as_strided(x.shape, x.stride())
-
-
-def _random_bits(rows: int, columns: int) -> Tensor:
-    """Return (rows, columns) random numbers of 16 bits."""
-    values = rows * columns
-    longs = torch.empty(-(-values // 4), dtype=torch.int64).random_(-(2**63), None)
-    return longs.view(torch.int16)[:values].view(rows, columns)
 
 
 class OutlierNet(nn.Module):

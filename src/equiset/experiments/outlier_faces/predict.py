@@ -12,6 +12,7 @@ from equiset.data.celeba.images import SIDE, decode
 from equiset.data.image_sets import find_sets, read_images
 from equiset.experiments.outlier_faces.settings import FaceVariant
 from equiset.experiments.outlier_faces.task import _EVALUATED
+from equiset.experiments.outlier_faces.task import preprocess as preprocess_pixels
 from equiset.files import read_json
 from equiset.training.load_run import Bad, Tables, Trained, alike, checked_pixels, mean_over_runs
 
@@ -22,7 +23,7 @@ def preprocessing(settings: FaceVariant, sets: dict[str, Any], store: Path | Non
 
     def preprocess(pixels: np.ndarray) -> Tensor:
         """Take values from 0 to 255 (sets, members, 64, 64, 3), as `equiset.data.celeba.images.decode` makes them."""
-        return checked_pixels(pixels, what, members, SIDE, SIDE, 3).movedim(-1, 2).div_(127.5).sub_(1)
+        return preprocess_pixels(checked_pixels(pixels, what, members, SIDE, SIDE, 3))
 
     return preprocess
 

@@ -12,8 +12,7 @@ import pandas as pd
 
 from equiset.errors import EquisetError
 from equiset.experiments.outlier_faces.settings import FaceSets
-from equiset.files import digest, read_json, write_json
-from equiset.parquet import read_parquet
+from equiset.files import digest, read_json, read_parquet, write_json
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiset.errors import EquisetError
-from equiset.experiments.outlier_faces.networks import SIDE, OutlierNet
+from equiset.experiments.outlier_faces.networks import SIDE, build_network
 from equiset.experiments.outlier_faces.settings import FaceVariant
-from equiset.parallel import share
-from equiset.parquet import read_parquet
+from equiset.files import read_json, read_parquet
 from equiset.training.feeding import feed
 from equiset.training.loop import Batch, Sums
 
@@ -32,6 +31,7 @@ class Task:
         self.images = store / "images.npy"
         if np.load(self.images, mmap_mode="r").shape[1:] != (SIDE, SIDE, 3):
             raise EquisetError(f"{self.images} holds no {SIDE}x{SIDE} images: prepare the data anew")
+        self.about = read_json(sets / "sets.json")
         table = self.table = read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (np.stack(part["members"].to_numpy()), np.stack(part["outlier"].to_numpy()))
@@ -39,8 +39,7 @@ class Task:
         }
 
     def build_model(self) -> nn.Module:
-        members = self.splits["train"][0].shape[1]
-        return OutlierNet(self.settings, members).to(memory_format=torch.channels_last)
+        return build_network(self.settings, self.about)
 
     def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
         order = torch.randperm(len(self.splits["train"][0]), generator=generator).numpy()
@@ -54,14 +53,12 @@ class Task:
 
     def _batches(self, split: str, order: np.ndarray, size: int) -> Iterator[Batch]:
         for pixels, outlier in feed(self._pixels(split, order, size), self.device):
-            # (batch, members, 64, 64, 3) bytes -> (batch, members, 3, 64, 64) from -1 to 1, still stored pixel by pixel
-            yield pixels.movedim(-1, 2).float().div_(127.5).sub_(1), outlier
+            yield preprocess(pixels), outlier
 
     def _pixels(self, split: str, order: np.ndarray, size: int) -> Iterator[Batch]:
         members, outlier = self.splits[split]
         for start in range(0, len(order), size):
             rows = order[start : start + size]
-            rows = rows[share(len(rows))]
             # A map for each batch: pages that were read count as memory of this process as long as a map holds them.
             pixels = np.load(self.images, mmap_mode="r")[members[rows]]
             yield torch.from_numpy(pixels), torch.from_numpy(outlier[rows])
@@ -94,3 +91,11 @@ class Task:
 def _is_first(logits: Tensor, outlier: Tensor) -> Tensor:
     """Say for each set whether the largest logit is that of an outlier."""
     return outlier.gather(1, logits.argmax(1, keepdim=True)).squeeze(1)
+
+
+def preprocess(pixels: Tensor) -> Tensor:
+    """Return what the network sees of faces with values from 0 to 255.
+
+    (batch, members, 64, 64, 3) to (batch, members, 3, 64, 64), from -1 to 1, still stored pixel by pixel.
+    """
+    return pixels.movedim(-1, 2).to(torch.float32, copy=True).div_(127.5).sub_(1)

@@ -10,31 +10,25 @@ import torch
 from torch import Tensor, nn
 
 from equiset.experiments.point_clouds.networks import CloudNet
-from equiset.experiments.point_clouds.settings import Activations, CloudVariant, Robustness
+from equiset.experiments.point_clouds.settings import Activations, Robustness
 from equiset.experiments.point_clouds.task import Clouds
+from equiset.files import read_parquet
 from equiset.nn import SetLayer
-from equiset.parquet import read_parquet
 from equiset.results.material import Material
 from equiset.results.runs import Run
 from equiset.training.devices import choose_device, fix_arithmetic
 from equiset.training.feeding import feed
-from equiset.training.loop import fix_seeds, load_weights
+from equiset.training.load_run import load_run
+from equiset.training.loop import fix_seeds
 
 _UNITS_AT_ONCE = 64
 
 
-def load(run: Run, device: torch.device) -> CloudNet:
-    """Return a trained network, ready to be evaluated."""
-    sets = run.info["sets"]
-    model = CloudNet(CloudVariant.model_validate(run.settings), sets["classes"], sets["particles"]).to(device).eval()
-    return load_weights(model, run.folder / "weights.safetensors")
-
-
-def _prepare(run: Run) -> torch.device:
-    """Return the device of a run, and compute as the run did. (In float32, also where training was in bfloat16.)"""
+def _load(run: Run) -> tuple[CloudNet, torch.device]:
+    """Return a trained network and its device, and compute as the run did (in float32, also after bfloat16)."""
     device = choose_device(run.info["spec"]["device"])
     fix_arithmetic(run.settings["training"]["precision"], device)
-    return device
+    return load_run(run.folder, device).network, device
 
 
 def robustness(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
@@ -51,8 +45,7 @@ def robustness(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
     rows = []
     for variant, group in material.runs.items():
         for run in group:
-            device = _prepare(run)
-            model, clouds = load(run, device), Clouds(material.store)
+            (model, device), clouds = _load(run), Clouds(material.store)
             for changed, value, particles, angle, scale in _conditions(options, run.info["sets"]["particles"]):
                 model.transformation.fixed = (float(np.radians(angle)), scale)
                 drawn = feed(clouds.fixed_draw(meshes, particles, run.seed, 1), device)
@@ -83,8 +76,8 @@ def activations(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
     """
     options = Activations.model_validate(settings)
     run = next(iter(material.runs.values()))[0]
-    device = _prepare(run)
-    model = load(run, device).requires_grad_(False)
+    model, device = _load(run)
+    model.requires_grad_(False)
     layers = list(model.encoder.layers)
     rows = []
     for objective, depth in product(options.objectives, (1, 2)[: len(layers)]):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,11 +14,20 @@ from equiset.experiments.point_clouds.graphs import Graph, NeighbourMean, make_g
 from equiset.experiments.point_clouds.settings import CloudVariant
 from equiset.nn import SetDropout, SetEncoder, SetNorm, SetPool
 from equiset.nn.encoder import CHUNK_BYTES
-from equiset.nn.shares import Draws
 from equiset.nn.ways import may_look
 
 
-class Transformation(Draws):
+def build_network(settings: CloudVariant, sets: dict[str, Any]) -> "CloudNet":
+    """Return the network of a variant with its first weights; `sets` is the content of `sets.json`."""
+    return CloudNet(settings, sets["classes"], sets["particles"])
+
+
+def input_shape(settings: CloudVariant, sets: dict[str, Any]) -> tuple[int, ...]:
+    """Return the shape of what the network takes; -1 is free."""
+    return (-1, -1, 3)
+
+
+class Transformation(nn.Module):
     """Turns clouds about z and scales them: at random while training, else as `fixed` says.
 
     It stands behind the normalisation, which would undo a scaling; a rotation commutes with it.
@@ -34,9 +44,9 @@ class Transformation(Draws):
     def forward(self, x: Tensor) -> Tensor:
         angle, factor = self.fixed
         if self.training:
-            angle = self.angle * (2 * self._uniform(x) - 1) if self.angle else 0.0
+            angle = self.angle * (2 * torch.rand(len(x), device=x.device) - 1) if self.angle else 0.0
             span = 1 / self.least - self.least
-            factor = self.least + span * self._uniform(x, 1, self.axes) if span else 1.0
+            factor = self.least + span * torch.rand(len(x), 1, self.axes, device=x.device) if span else 1.0
         # Whether there is anything to turn is known without the angles themselves, which a GPU would be waited for.
         if isinstance(angle, Tensor) or angle:
             if not isinstance(angle, Tensor):
@@ -48,10 +58,6 @@ class Transformation(Draws):
             with torch.autocast(x.device.type, enabled=False):
                 x = x @ turn.to(x.dtype)
         return x * factor
-
-    def _uniform(self, x: Tensor, *shape: int) -> Tensor:
-        """Return random numbers from 0 to 1 for each cloud of `x`: (clouds, *shape)."""
-        return self.draw(len(x), lambda clouds: torch.rand(clouds, *shape, device=x.device))
 
 
 class PoolingEncoder(nn.Module):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equiset.parquet import read_parquet
+from equiset.files import read_parquet
 
 
 class Pool:

@@ -6,8 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from equiset.experiments.point_clouds.pool import Pool
-from equiset.files import read_json
-from equiset.parquet import read_parquet
+from equiset.files import read_json, read_parquet
 from equiset.results.figures import Canvas, Figure, NothingToShowError, name_data
 from equiset.results.material import Material
 from equiset.results.palette import BLACK, GREEN, MARKERS, MODELS, ORANGE, SKY

@@ -7,8 +7,7 @@ import pandas as pd
 
 from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.settings import CloudSets
-from equiset.files import digest, read_json, write_json
-from equiset.parquet import read_parquet
+from equiset.files import digest, read_json, read_parquet, write_json
 
 
 def make_sets(settings: CloudSets, seed: int, store: Path, folder: Path) -> None:

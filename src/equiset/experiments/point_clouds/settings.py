@@ -93,6 +93,8 @@ class ExperimentSettings(Experiment):
     dataset: ClassVar[str] = "modelnet40"
     tables: ClassVar[tuple[str, ...]] = ("table1", "ablations")
     figures: ClassVar[tuple[str, ...]] = ("figure2", "figure3", "robustness")
+    from_data: ClassVar[tuple[str, ...]] = ("figure2",)
+    from_analysis: ClassVar[dict[str, str]] = {"figure3": "activations", "robustness": "robustness"}
     analyses: ClassVar[dict[str, tuple[str, ...]]] = {
         "robustness": ("set-100", "set-1000", "set-5000"),
         "activations": ("set-1000",),

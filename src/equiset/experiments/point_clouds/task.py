@@ -10,12 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from equiset.errors import EquisetError
-from equiset.experiments.point_clouds.networks import CloudNet
+from equiset.experiments.point_clouds.networks import build_network
 from equiset.experiments.point_clouds.pool import Pool
 from equiset.experiments.point_clouds.settings import CloudVariant
-from equiset.files import read_json
-from equiset.parallel import share
-from equiset.parquet import read_parquet
+from equiset.files import read_json, read_parquet
 from equiset.training.feeding import feed
 from equiset.training.loop import Batch, Sums
 
@@ -29,14 +27,11 @@ class Clouds:
     def __init__(self, store: Path):
         self.pool = Pool(store)
 
-    def draw(self, meshes: np.ndarray, particles: int, rng: np.random.Generator, part: slice = slice(None)) -> Tensor:
-        """Return (meshes, particles, 3): for each mesh, particles of its pool without replacement.
-
-        Only those of the meshes of `part`, but random numbers are drawn as if for all.
-        """
+    def draw(self, meshes: np.ndarray, particles: int, rng: np.random.Generator) -> Tensor:
+        """Return (meshes, particles, 3): for each mesh, particles of its pool without replacement."""
         sizes = self.pool.sizes[meshes]
         chosen = [rng.choice(size, particles, replace=False, shuffle=False) for size in sizes]
-        return self._take(meshes[part], chosen[part], particles)
+        return self._take(meshes, chosen, particles)
 
     def fixed_draw(
         self, meshes: np.ndarray, particles: int, *seeds: int, draw: int = 0
@@ -84,7 +79,7 @@ class Task:
         self.twins = table.loc[table["split"] == "test", "twin_in_training"].to_numpy()
 
     def build_model(self) -> nn.Module:
-        return CloudNet(self.settings, self.about["classes"], self.particles)
+        return build_network(self.settings, self.about)
 
     def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
         return feed(self._drawn_anew(generator), self.device)
@@ -95,9 +90,7 @@ class Task:
         order = rng.permutation(len(meshes))
         for start in range(0, len(order), self.settings.training.batch_size):
             chosen = order[start : start + self.settings.training.batch_size]
-            part = share(len(chosen))
-            clouds = self.clouds.draw(meshes[chosen], self.particles, rng, part)
-            yield clouds, torch.from_numpy(labels[chosen][part])
+            yield self.clouds.draw(meshes[chosen], self.particles, rng), torch.from_numpy(labels[chosen])
 
     def validation_batches(self) -> Iterator[Batch]:
         return feed(self._held_out(), self.device)
@@ -105,8 +98,7 @@ class Task:
     def _held_out(self) -> Iterator[Batch]:
         meshes, labels = self.splits["validation"]
         for rows, clouds in self.clouds.fixed_draw(meshes, self.particles, self.about["seed"], 0):
-            part = share(len(clouds))
-            yield clouds[part], torch.from_numpy(labels[rows][part])
+            yield clouds, torch.from_numpy(labels[rows])
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Sums]:
         clouds, labels = batch

@@ -10,14 +10,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import torch
 from torch import Tensor
 
 from equiset.data.redmapper.catalogue import CANDIDATES, FEATURES, _absent, _arrow
 from equiset.data.redmapper.fits import open_table
 from equiset.errors import EquisetError
+from equiset.experiments.redshift.networks import FOOTNOTE
 from equiset.experiments.redshift.settings import RedshiftVariant
-from equiset.experiments.redshift.task import _EVALUATION_BATCH, FOOTNOTE
+from equiset.experiments.redshift.task import _EVALUATION_BATCH
+from equiset.experiments.redshift.task import preprocess as preprocess_members
 from equiset.nn.sets import PackedSets
 from equiset.training.load_run import Bad, Tables, Trained, checked
 
@@ -36,9 +37,7 @@ def preprocessing(
         """Take float32 (members, features), NaN where nothing was measured, and the row at which each cluster begins,
         with the number of rows at the end."""
         values = checked(values, f"values (members, {len(names)})", len(names)).astype(np.float32)
-        # Standardised, the mean is zero: what a value that was not measured becomes.
-        rows = torch.from_numpy(np.nan_to_num((values - shift) / scale, nan=0.0, copy=False))
-        return PackedSets(rows, torch.from_numpy(offsets)) if settings.model == "set" else rows
+        return preprocess_members(values, offsets, shift, scale, settings.model == "set")
 
     return preprocess
 

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from equiset.experiments.redshift.measures import EDGES, KINDS, OUTLIER, galaxies
-from equiset.parquet import read_parquet
+from equiset.files import read_parquet
 from equiset.results.figures import Canvas, Figure, name_data
 from equiset.results.material import Material
 from equiset.results.palette import BLACK, GREY

@@ -7,8 +7,7 @@ import pandas as pd
 
 from equiset.errors import EquisetError
 from equiset.experiments.redshift.settings import RedshiftSets
-from equiset.files import digest_json, read_json, write_json
-from equiset.parquet import read_arrow
+from equiset.files import digest_json, read_arrow, read_json, write_json
 
 SPLITS = ("train", "holdout", "test")
 _CHUNK = 2**17  # rows

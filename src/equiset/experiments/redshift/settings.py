@@ -49,6 +49,7 @@ class ExperimentSettings(Experiment):
     dataset: ClassVar[str] = "redmapper"
     tables: ClassVar[tuple[str, ...]] = ("scatter", "redshift_bins")
     figures: ClassVar[tuple[str, ...]] = ("figure5",)
+    from_data: ClassVar[tuple[str, ...]] = ("figure5",)
 
     sets: dict[Name, RedshiftSets]
     variants: dict[Name, RedshiftVariant]

@@ -10,17 +10,14 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor, nn
 
-from equiset.experiments.redshift.networks import RedshiftNet
+from equiset.experiments.redshift.networks import FOOTNOTE, build_network
 from equiset.experiments.redshift.sets import SPLITS
 from equiset.experiments.redshift.settings import RedshiftVariant
-from equiset.files import read_json
+from equiset.files import read_arrow, read_json, read_parquet
 from equiset.nn.sets import PackedSets
-from equiset.parallel import share
-from equiset.parquet import read_arrow, read_parquet
 from equiset.training.feeding import feed
 from equiset.training.loop import Batch, Sums
 
-FOOTNOTE = ("RA", "DEC", *(f"MODEL_{kind}_{band}" for kind in ("MAG", "MAGERR") for band in "UGRIZ"))
 _EVALUATION_BATCH = 256  # clusters
 _BLOCK = 2**14  # members that are read at once, a megabyte
 
@@ -74,7 +71,7 @@ class Task:
         clusters = read_arrow(store / "clusters.parquet", columns=["P_CEN"])
         # Not by a Python list of arrays, which would take gigabytes for millions of clusters.
         self.centres = pc.list_flatten(clusters["P_CEN"]).to_numpy().astype(np.float32).reshape(len(clusters), -1)
-        about = read_json(sets / "sets.json")
+        about = self.about = read_json(sets / "sets.json")
         columns = read_json(store / "store.json")["features"]
         centres = [f"P_CEN_{at}" for at in range(self.centres.shape[1])]
         self.names = columns if settings.features == "columns" else [*FOOTNOTE, *centres]
@@ -143,7 +140,7 @@ class Task:
         return Rows(start + numbers, np.concatenate([[0], np.cumsum(counts)]))
 
     def build_model(self) -> nn.Module:
-        return RedshiftNet(self.settings, len(self.names))
+        return build_network(self.settings, self.about)
 
     def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
         return feed(self._shuffled(generator), self.device)
@@ -154,7 +151,7 @@ class Task:
             order = torch.randperm(len(window.rows), generator=generator).numpy()
             for start in range(0, len(order), size):
                 chosen = order[start : start + size]
-                yield self._batch(window, *window.rows.take(chosen[share(len(chosen))]))
+                yield self._batch(window, *window.rows.take(chosen))
 
     def validation_batches(self) -> Iterator[Batch]:
         """Yield the holdout clusters; nothing if there are none. What the test says must not be known while tuning."""
@@ -165,18 +162,14 @@ class Task:
         for window in self._windows(split):
             for start in range(0, len(window.rows), size):
                 chosen = np.arange(start, min(start + size, len(window.rows)))
-                yield window, *window.rows.take(chosen[share(len(chosen))])
+                yield window, *window.rows.take(chosen)
 
     def _batch(self, window: Window, places: np.ndarray, offsets: np.ndarray) -> Batch:
         """Return in main memory what the network sees, the redshifts, and the numbers of those that are known."""
         values = window.features[places][:, self.columns]
         if len(self.columns) < len(self.names):
             values = np.concatenate([values, self.centres[self._cluster_of(window.row_numbers(places))]], 1)
-        # Standardised, the mean is zero: what a value that was not measured becomes.
-        values = np.nan_to_num((values - self.shift) / self.scale, nan=0.0, copy=False)
-        x = torch.from_numpy(values)
-        if self.settings.model == "set":
-            x = PackedSets(x, torch.from_numpy(offsets))
+        x = preprocess(values, offsets, self.shift, self.scale, self.settings.model == "set")
         z_spec = torch.from_numpy(window.z_spec[places])
         return x, z_spec, (~z_spec.isnan()).nonzero().squeeze(1)
 
@@ -223,3 +216,14 @@ def _read(array: np.memmap, first: int, last: int) -> np.ndarray:
     row = array[:1]
     count, offset = int(last - first) * row.size, array.offset + int(first) * row.nbytes
     return np.fromfile(array.filename, array.dtype, count, offset=offset).reshape(-1, *array.shape[1:])
+
+
+def preprocess(
+    values: np.ndarray, offsets: np.ndarray, shift: np.ndarray, scale: np.ndarray, of_sets: bool
+) -> Tensor | PackedSets:
+    """Return what the network sees of members: (members, features), and where each cluster begins.
+
+    Standardised, the mean is zero: what a value that was not measured (NaN) becomes.
+    """
+    rows = torch.from_numpy(np.nan_to_num((values - shift) / scale, nan=0.0, copy=False))
+    return PackedSets(rows, torch.from_numpy(offsets)) if of_sets else rows

@@ -1,0 +1,97 @@
+"""The workflow from another folder, as a part of another workflow, and on the published runs."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from equiset.data import DATASETS
+from equiset.experiments import EXPERIMENTS
+
+from .conftest import ROOT, Project
+
+MEASURES = "results/smoke/mnist_sums/measures.parquet"
+MODULE = """
+module equiset:
+    snakefile: "{workflow}"
+    config: {config}
+
+use rule * from equiset{names}
+"""
+
+
+def dry_run(folder, *arguments):
+    """Return how many jobs of each rule there would be."""
+    project = Project.__new__(Project)
+    project.folder = folder
+    return project.planned(*arguments)
+
+
+@pytest.mark.parametrize("option", ["--directory", "--snakefile"])
+def test_another_folder_gets_the_whole_run(project, tmp_path, option):
+    """The files are planned there, with the code and the config of the project."""
+    project.edit("scales", "smoke", "experiments", "mnist_sums", "run", value=["IV-N3"])
+    here = project.planned()
+    assert here["fetch"] == len(DATASETS)
+    assert here["track"] == len(EXPERIMENTS)
+    elsewhere = tmp_path / "else where"
+    elsewhere.mkdir()
+    snakefile = ("--snakefile", str(project.folder / "Snakefile"))
+    if option == "--directory":
+        found = dry_run(project.folder, "--directory", str(elsewhere), *snakefile)
+    else:
+        found = dry_run(elsewhere, *snakefile)
+    assert found == here
+    assert [path.name for path in elsewhere.iterdir()] in ([], [".snakemake"])
+
+
+def test_another_folder_gets_the_results(finished, tmp_path):
+    """Files in the working folder, by scripts of the project."""
+    store = "results/smoke/data/mnist/store/store.json"
+    done = finished.snakemake("--directory", str(tmp_path), "--snakefile", str(finished.folder / "Snakefile"), store)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / store).read_bytes() == (finished.folder / store).read_bytes()
+    assert (tmp_path / "data" / "mnist").is_dir()
+
+
+@pytest.mark.parametrize("names", ["", " as equiset_*"])
+def test_another_workflow_takes_the_rules(project, tmp_path, names):
+    folder = tmp_path / "other"
+    folder.mkdir()
+    module = MODULE.format(workflow=project.folder / "workflow" / "Snakefile", config="{}", names=names)
+    (folder / "Snakefile").write_text(module)
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--dry-run", MEASURES]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    rule = names.removeprefix(" as ").removesuffix("*") + "measure_runs"
+    assert re.search(rf"^{rule} +1$", said, re.MULTILINE)
+
+
+def test_another_workflow_decides_the_config(project, tmp_path):
+    folder = tmp_path / "other"
+    folder.mkdir()
+    module = MODULE.format(workflow=project.folder / "workflow" / "Snakefile", config='{"scale": "smoke"}', names="")
+    (folder / "Snakefile").write_text(module)
+    planned = dry_run(folder, MEASURES)
+    seeds_and_variants = project.planned(MEASURES)
+    assert planned == seeds_and_variants
+
+
+def test_judging_the_published_runs_again_changes_no_verdict(project):
+    """From their own files, all of them anew."""
+    reference = project.folder / "results" / "reference"
+    shutil.copytree(ROOT / "results" / "reference", reference)
+    committed = {path: path.read_bytes() for path in reference.rglob("*") if path.is_file()}
+    claims = reference / "claims" / "claims.csv"
+    (reference / "claims" / "conditions.csv").unlink()
+    done = project.snakemake("judge", "--forceall")
+    assert done.returncode == 0, done.stderr
+    assert claims.read_bytes() == committed[claims]
+    conditions = reference / "claims" / "conditions.csv"
+    assert conditions.read_bytes() == committed[conditions]
+    runs = [path for path in committed if "runs" in path.parts or "analyses" in path.parts]
+    assert len(runs) > 20
+    assert all(path.read_bytes() == committed[path] for path in runs)

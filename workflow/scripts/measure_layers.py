@@ -1,0 +1,9 @@
+"""Measure what the paper says of the layers themselves."""
+
+from pathlib import Path
+
+from equiset.errors import one_line_errors
+from equiset.experiments.measure import measure_laws
+
+with one_line_errors(snakemake.log[0]):
+    measure_laws(snakemake.params.settings, Path(snakemake.output.run).parent, snakemake.threads)
