@@ -102,8 +102,8 @@ verify: install  ## Evaluate a published network again (RUN=experiment/variant/s
 	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- results/paper/verified/$(RUN).parquet
 	@grep published results/paper/logs/verify/$(RUN).log
 
-track: install  ## Send the runs to MLflow again, for instance after its server was away
-	$(BIN)/snakemake --cores all --config scale=$(SCALE) --forcerun track
+track: install  ## Send the runs of a scale to MLflow (SCALE=reference: the published ones), also after its server was away
+	$(BIN)/snakemake --cores all --forcerun track track_report -- results/$(SCALE)/tracked.json
 
 docs/rulegraph.svg: Snakefile $(wildcard workflow/rules/*.smk)  # needs graphviz
 	$(BIN)/snakemake --rulegraph dot --quiet all | dot -Tsvg > $@

@@ -23,7 +23,7 @@ from equiset.results.tables import Table
 
 log = logging.getLogger(__name__)
 
-BOOKKEEPING = ("track",)
+BOOKKEEPING = ("track", "track_report")
 """Rules that compute nothing."""
 _STARTED = re.compile(r"started in ([\d.]+) s, done after ([\d.]+) s of processor time")
 _PAUSE_SECONDS = 120

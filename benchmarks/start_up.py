@@ -33,8 +33,8 @@ BENCHMARKS = [
         (
             Form("job train", command("-c", "import equiset.training.run, equiset.tracking.live")),
             Form("everything imported at the top", command("-W", "ignore", "-c", EVERYTHING)),
-            Form("job show", command("-c", "import equiset.experiments.show")),
-            Form("job track", command("-c", "import equiset.tracking.track")),
+            Form("job show", command("-c", "import equiset.experiments.jobs")),
+            Form("job track", command("-c", "import equiset.tracking.send")),
             Form("python alone", command("-c", "")),
             Form("import torch alone", command("-c", "import torch")),
         ),

@@ -83,9 +83,7 @@ def _write_experiment(results: Path, experiment: str) -> None:
         {
             "dataset": dataset,
             "source": "download" if kind == "whole" else "stand-in",
-            "files": {
-                "all": {"path": "x/all.gz", "bytes": 1234, "sha256": "f" * 64, "origin": "https://there.example/"}
-            },
+            "files": {"all": {"path": "x/all.gz", "files": 1, "bytes": 1234, "sha256": "f" * 64}},
         },
     )
     write_json(

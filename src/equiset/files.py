@@ -1,10 +1,12 @@
 """Files that are either whole or absent: JSON, Parquet and YAML, and digests."""
 
 import errno
+import gzip
 import hashlib
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,6 +67,24 @@ def digest(path: str | Path, algorithm: str = "sha256") -> str:
     """Return the hexadecimal checksum of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, algorithm).hexdigest()
+
+
+def read_maybe_gzip(path: str | Path) -> bytes:
+    """Return the content of a file, decompressed if it is a gzip file; one that is missing or damaged is named."""
+    path, again = Path(path), "Remove the file and fetch it again."
+    try:
+        content = path.read_bytes()
+        if content.startswith(b"\x1f\x8b"):
+            return gzip.decompress(content)
+    except EOFError:
+        raise EquisetError(f"{path} is cut off: the compressed data end too early. {again}") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise EquisetError(f"{path} is damaged: {error}. {again}") from None
+    except OSError as error:
+        raise EquisetError(f"{path} cannot be read: {error.strerror or error}") from None
+    if path.suffix == ".gz":
+        raise EquisetError(f"{path} is not a gzip file, despite its name. {again}")
+    return content
 
 
 def canonical_json(value: Any) -> str:

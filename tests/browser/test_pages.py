@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from equiset.experiments import EXPERIMENTS
-from equiset.results.verdicts import judge
-from equiset.tracking.tracker import addresses
+from equiset.results.claims_table import judge_claims
+from equiset.tracking.tracker import runs_addresses
 
 from ..report_folder import write_results
 from ..unit.made_up_runs import ROOT
@@ -74,7 +74,7 @@ def test_the_navigation_stays_in_sight_and_a_click_leads_back_to_the_top(browser
 
 
 def test_all_claims_print_on_two_pages(browser, results, tmp_path):
-    judge(ROOT / "workflow" / "claims.yaml", [], tmp_path / "claims")
+    judge_claims(ROOT / "workflow" / "claims.yaml", [], tmp_path / "claims")
     folder = write_results(tmp_path / "printed")
     for path in (tmp_path / "claims").iterdir():
         shutil.copy(path, folder / "claims")
@@ -91,34 +91,30 @@ def test_clicks_lead_from_mlflows_home_to_runs_charts_and_artifacts(browser, mlf
     with browser.newcomer() as profile:
         page = browser.open(mlflow_server, profile=profile)
         page.click(experiment)
-        page.wait_for_text("one/seed0")
+        page.wait_for_text("one/seed0 (demo)")
         keep(page, f"mlflow-{experiment}-runs")
         page.click("Views")
         page.click("Curves")
         page.wait_for_text("You're viewing a shared view")
         page.click("label:has(input[value=CHART])")
-        page.wait_for_text("All variants")
+        page.wait_for_text("All runs")
         # Plotly draws a curve as a path with one point for each epoch.
         assert page.wait_for(CURVE).count("L") == 2
         keep(page, f"mlflow-{experiment}-charts")
-        page.click("one/seed0")
+        page.click("one/seed0 (demo)")
         page.wait_for_text("snakemake --cores all --force -- ")
         assert page.wait_for(VALUES) < 1280  # the description may not push them out of the window
         keep(page, f"mlflow-{experiment}-run")
         page.click("Model metrics")
-        assert page.wait_for(f"{SCROLL}, {CURVE}").count("L") == 2
+        assert page.wait_for(CURVE).count("L") == 2  # before the bars of single numbers, which would be in view
         page.click("Artifacts")
-        page.click("curves.png")
-        page.wait_for("[...document.images].some(image => image.naturalWidth > 500)")
+        page.click("run.json")
+        page.wait_for_text("spec_hash")
         keep(page, f"mlflow-{experiment}-artifacts")
 
 
 VALUES = "[...document.querySelectorAll('span')].find(one => one.innerText === 'Value')?.getBoundingClientRect().right"
 CURVE = "document.querySelector('.scatterlayer .js-line')?.getAttribute('d')"
-# Charts are drawn, and named, when they come into view; those by epoch are the last.
-SCROLL = """
-[...document.querySelectorAll('button')].findLast(one => one.innerText.trim() === 'Add section')?.scrollIntoView()
-"""
 
 
 # Where the window is narrow, MLflow 3.17's sidebar leaves its table no room for the names of runs.
@@ -127,19 +123,19 @@ NARROW = pytest.param(400, marks=pytest.mark.xfail(reason="MLflow hides the name
 
 @pytest.mark.parametrize("width", [1280, NARROW])
 def test_results_stand_beside_the_papers(browser, mlflow_server, width):
-    (address,) = [link for name, link in addresses(mlflow_server, mlflow_server).items() if name == "redshift"]
+    (address,) = [link for name, link in runs_addresses(mlflow_server, mlflow_server).items() if name == "redshift"]
     page = browser.open(address, width, 900 if width > 600 else 1600)  # narrow, MLflow's buttons take all of a screen
     page.wait_for_text("Sort: result/scatter")
-    page.wait_for("document.body.innerText.includes('one/seed0')", 180 if width > 600 else 20)
+    page.wait_for("document.body.innerText.includes('one/seed0 (demo)')", 180 if width > 600 else 20)
     # What another run took the place of is in the list of all runs, and not here.
-    assert "superseded: one/seed0" not in page.evaluate("document.body.innerText")
+    assert "superseded: one/seed0 (demo)" not in page.evaluate("document.body.innerText")
     keep(page, f"mlflow-results-{width}")
 
 
 def test_tables_and_figures_are_found_beside_the_experiments(browser, mlflow_server):
     page = browser.open(mlflow_server)
     page.click("tables and figures")
-    page.click("redshift")
+    page.click("redshift (demo)")
     page.click("Artifacts")
     page.click("tables")
     page.wait_for_text("scatter.html")

@@ -5,10 +5,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import pandas as pd
-
 from equiset.errors import one_line_errors
-from equiset.tracking import track
+from equiset.results.measures import Measures
+from equiset.tracking import send as sending
 
 Paths = Iterable[str | Path]
 
@@ -16,12 +15,12 @@ Paths = Iterable[str | Path]
 def send(uri: str, runs: Paths, output: str | Path, experiment: str = "mnist_sums", shown: Paths = ()) -> None:
     nothing = Path(output).with_suffix(".nothing")
     nothing.mkdir(exist_ok=True)
-    pd.DataFrame().to_parquet(nothing / "measures.parquet")
+    Measures([]).write(nothing / "measures.parquet")
     for table in ("claims", "conditions"):
         (nothing / f"{table}.csv").touch()
-    found = {"measures": nothing / "measures.parquet", "claims": nothing, "roles": {}}
+    found = {"measures": nothing / "measures.parquet", "claims": nothing, "roles": {}, "mirror": "https://example.org/"}
     folders, files = ([Path(path) for path in paths] for paths in (runs, shown))
-    track.track_runs(experiment, "demo", uri, folders, files, **found, output=Path(output))
+    sending.track_runs(experiment, "demo", uri, folders, files, **found, output=Path(output))
 
 
 def command(uri: str, runs: Paths, output: str | Path, experiment: str = "mnist_sums", shown: Paths = ()) -> list[str]:

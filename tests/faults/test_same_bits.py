@@ -26,5 +26,5 @@ def test_another_folder_gives_the_same_files(tmp_path):
     for folder in ("here", "some where/else"):
         module.prepare(module.fetch(settings, tmp_path / folder), tmp_path / folder / "store", settings, 1)
     one, other = (contents(tmp_path / folder) for folder in ("here", "some where/else"))
-    assert one == other
+    assert one | other == one | {"own-files.json": other["own-files.json"]}  # which has times
     assert len(one) > 5

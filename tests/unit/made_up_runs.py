@@ -9,9 +9,9 @@ from equiset.config.resolve import read_config, resolve
 from equiset.experiments import experiment_module
 from equiset.files import write_json
 from equiset.results.claims import read_claims
-from equiset.results.material import Material
+from equiset.results.experiment import ExperimentResults
 from equiset.results.measures import Measures, measure_runs
-from equiset.results.runs import Run
+from equiset.results.runs import Run, read_runs
 
 ROOT = Path(__file__).parents[2]
 PAPER = resolve(read_config(ROOT / "config.yaml"), "paper")
@@ -63,12 +63,13 @@ def measured(*runs: Run, analyses=None) -> Measures:
     return Measures([number for measures in found for number in measures.numbers])
 
 
-def material(experiment: str, *runs: Run, store: Path = Path("nowhere"), analyses=None) -> Material:
+def results_of(experiment: str, *runs: Run, store: Path = Path("nowhere"), analyses=None) -> ExperimentResults:
     """Return what the tables and figures of an experiment are made of."""
     variants = PAPER.experiment(experiment).variants
     roles = {name: variant.role for name, variant in variants.items()}
     numbers = measured(*runs, analyses=analyses)
-    return Material([run.folder for run in runs], store, analyses or {}, numbers, CLAIMS, roles)
+    groups = read_runs([run.folder for run in runs], analyses)
+    return ExperimentResults(groups, store, analyses or {}, numbers, CLAIMS, roles)
 
 
 def rights(accuracy, count, start=0):

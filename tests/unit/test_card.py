@@ -96,15 +96,15 @@ def test_analyses_run_on_the_card(tasks, monkeypatch):
             seed=0,
             variant="set-1000",
         )
-        material = SimpleNamespace(store=tasks.store("modelnet40"), runs={"set-1000": [run]})
+        runs, store = {"set-1000": [run]}, tasks.store("modelnet40")
         settings = analysis_spec(tasks.config, "point_clouds", "robustness")
-        table = analyses.robustness(material, settings | {"particles": [5], "meshes": 4})
+        table = analyses.robustness(runs, store, settings | {"particles": [5], "meshes": 4})
         assert all(len(right) == 4 for right in table["right"])
         waits = []
         for iterations in (1, 4):
             settings = analysis_spec(tasks.config, "point_clouds", "activations")
             counts.reset()
-            analyses.activations(material, settings | {"particles": 6, "units": 2, "iterations": iterations})
+            analyses.activations(runs, store, settings | {"particles": 6, "units": 2, "iterations": iterations})
             waits.append(sum(counts.waits.values()))
         assert waits[0] == waits[1]
 

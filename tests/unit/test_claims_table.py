@@ -4,11 +4,11 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from equiset.results.claims import is_numeric
 from equiset.results.claims_figure import claims_figure
-from equiset.results.claims_table import headline, is_numeric
+from equiset.results.claims_table import headline, judge_claims
 from equiset.results.judging import judge_all
 from equiset.results.measures import Measures
-from equiset.results.verdicts import judge
 
 from .made_up_runs import CLAIMS, ROOT, clouds, faces, measured, sums, write_run
 from .test_judging import law
@@ -42,7 +42,7 @@ def run(tmp_path):
 def judged(run, folder, more=()):
     numbers = Measures([*measured(run).numbers, *more])
     numbers.write(folder / "measures.parquet")
-    judge(FILE, [folder / "measures.parquet"], folder)
+    judge_claims(FILE, [folder / "measures.parquet"], folder)
     return pd.read_csv(folder / "claims.csv", keep_default_na=False).set_index("claim", drop=False)
 
 
@@ -134,7 +134,7 @@ def test_a_number_far_off_that_decides_nothing_leaves_the_others_room(run, tmp_p
 
 def test_of_a_claim_that_fails_what_holds_has_its_own_sign(tmp_path):
     runs = [write_run(tmp_path, "mnist_sums", name, sums(0.4, count=10000)) for name in ("III-N6", "IV-N6")]
-    seen = claims_figure(judge_all(list(CLAIMS.values()), measured(*runs))).seen
+    seen = claims_figure(judge_all(list(CLAIMS.values()), measured(*runs))).description
     assert "M2 Sum of six digits, IV: paper > 80 %, ours 40.0 ± 0.5 % ✗" in seen
     assert "M2 Sum of six digits, IV − III: paper −5 to 5, ours 0.0 ✓" in seen
 
@@ -142,7 +142,7 @@ def test_of_a_claim_that_fails_what_holds_has_its_own_sign(tmp_path):
 def test_what_needs_no_end_is_not_called_unfinished_beside_its_verdict(tmp_path):
     runs = [write_run(tmp_path, "outlier_faces", "set-layer", faces(0.2, 0.2), curve=(0.2,))]
     runs.append(write_run(tmp_path, "outlier_faces", "set-pooling", faces(0.06, 0.06), curve=(0.06,)))
-    seen = claims_figure(judge_all(list(CLAIMS.values()), measured(*runs))).seen
+    seen = claims_figure(judge_all(list(CLAIMS.values()), measured(*runs))).description
     assert "F1 Outlier among 16 faces: paper 75 %, ours unfinished: 20.0 %" in seen
     assert "F2 Outlier, set pooling, test: paper chance, 6.2 %, ours 6.0 % ✓" in seen
 

@@ -72,7 +72,14 @@ def test_paper_scale_has_the_papers_values():
         ({"device": "tpu"}, "config key 'device': input should be 'auto', 'cpu' or 'cuda', got 'tpu'"),
         ({"datasets": 3}, "config key 'datasets'"),
         ({"datasets": {"mnist": {"source": "folder"}}}, "datasets.mnist.folder"),
-        ({"datasets": {"mnist": {"sorce": "stand-in"}}}, "'datasets.mnist.sorce' is unknown; did you mean 'source'?"),
+        (
+            {"datasets": {"mnist": {"sorce": "stand-in"}}},
+            "'datasets.mnist.sorce' is unknown; did you mean 'datasets.mnist.source'?",
+        ),
+        ({"seeds": [1]}, "'seeds' is unknown; did you mean 'experiments.mnist_sums.seeds'?"),
+        ({"scales": None}, "config key 'scales': expected the keys smoke, demo, paper, got None"),
+        ({"scales": {"demo": None}}, "config key 'scales.demo': expected keys with values, got None"),
+        (variant(role={"changes": "IV-N3"}), "IV-N3 changes IV-N3, in a circle"),
         ({"experiments": {"mnist_sums": {"run": ["V"]}}}, "no variant is named 'V'"),
         ({"experiments": {"mnist_sums": {"seeds": []}}}, "experiments.mnist_sums.seeds"),
         ({"experiments": {"mnist_sums": {"seeds": [1, 1]}}}, "seeds must be different"),
@@ -80,7 +87,10 @@ def test_paper_scale_has_the_papers_values():
         ({"experiments": {"mnist_sums": {"variants": {"a/b": {"model": "I", "sets": "N3"}}}}}, "variants.a/b"),
         (variant(dropout=1.5), "experiments.mnist_sums.variants.IV-N3.dropout'"),
         (variant(sets="N9"), "no sets are named 'N9'"),
-        (variant(training={"epcohs": 3}), "variants.IV-N3.training.epcohs' is unknown; did you mean 'epochs'?"),
+        (
+            variant(training={"epcohs": 3}),
+            "training.epcohs' is unknown; did you mean 'experiments.mnist_sums.variants.IV-N3.training.epochs'?",
+        ),
         (variant(training={"epochs": 0}), "variants.IV-N3.training.epochs': input should be greater than 0, got 0"),
         (variant(training={"optimizer": {"learning_rate": float("nan")}}), "learning_rate"),
         ({"experiments": 5}, "config key 'experiments'"),
@@ -101,6 +111,10 @@ def test_a_wrong_key_or_value_is_named(change, message):
     with pytest.raises(EquisetError) as caught:
         resolve(RAW, None, change)
     assert message in str(caught.value)
+
+
+def test_the_data_folder_may_be_in_the_home_folder():
+    assert resolve(RAW, None, {"data_folder": "~/data"}).data_folder == str(Path.home() / "data")
 
 
 def test_scales_hold_keys_with_values():

@@ -1,27 +1,52 @@
-"""Downloads that succeed, some of them in spite of the server. Those that fail are in test_download_faults.py."""
+"""Downloads: resumed where they were cut off, checked before they get their name, and every failure in one line."""
 
-from concurrent.futures import ThreadPoolExecutor
+import hashlib
+import json
+import socket
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from equiset.data import download as module
-from equiset.data.partial import Partial
+from equiset.data.mnist import MnistSettings
 from equiset.errors import EquisetError
 
-from .downloading import CHECKSUMS, CONTENT, get, left_behind
+CONTENT = np.random.default_rng(0).bytes(300_000)
+CHECKSUM = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
+
+
+def get(urls: str | list[str], target: Path, checksum=CHECKSUM, size=None, timeout_s=5.0, attempts=3) -> None:
+    settings = MnistSettings(timeout_s=timeout_s, attempts=attempts)
+    module.download(settings, [urls] if isinstance(urls, str) else urls, target, checksum, size)
+
+
+def left_behind(target: Path) -> set[str]:
+    return {path.name for path in target.parent.iterdir()}
+
+
+def begin(target: Path, url: str, content: bytes) -> None:
+    """Leave behind what a download that was cut off leaves."""
+    target.parent.mkdir()
+    target.with_name("data.bin.part").write_bytes(content)
+    target.with_name("data.bin.part.json").write_text(json.dumps({"url": url, "validator": '"v1"'}))
+
+
+# Downloads that succeed, some of them in spite of the server
 
 
 def test_whole_file(web, target):
     web.answers["/a"] = [web.body(CONTENT)]
-    assert get(web.url("/a"), target, size=len(CONTENT)) == web.url("/a")
+    get(web.url("/a"), target, size=len(CONTENT))
     assert target.read_bytes() == CONTENT
-    assert left_behind(target) == {"data.bin", "data.bin.origin"}
+    assert left_behind(target) == {"data.bin"}
 
 
 def test_second_call_needs_no_network(web, target):
     web.answers["/a"] = [web.body(CONTENT)]
     get(web.url("/a"), target)
-    assert get("http://127.0.0.1:1/nowhere", target) == web.url("/a")
+    get("http://127.0.0.1:1/nowhere", target)
+    get("http://127.0.0.1:1/nowhere", target, checksum=f"md5:{hashlib.md5(CONTENT).hexdigest()}")
     assert len(web.requests) == 1
 
 
@@ -35,7 +60,8 @@ def test_damaged_file_is_replaced(web, target):
 
 def test_next_mirror_after_404(web, target):
     web.answers["/b"] = [web.body(CONTENT)]
-    assert get([web.url("/a"), web.url("/b")], target) == web.url("/b")
+    get([web.url("/a"), web.url("/b")], target)
+    assert target.read_bytes() == CONTENT
     assert [path for path, _ in web.requests] == ["/a", "/b"]  # a 404 is not asked again
 
 
@@ -75,20 +101,14 @@ def test_cut_off_is_resumed_by_a_later_call(web, target):
 
 
 def test_part_that_is_whole_needs_no_network(web, target):
-    target.parent.mkdir()
-    partial = Partial(target, CHECKSUMS, len(CONTENT))
-    partial.begin(web.url("/a"), '"v1"')
-    partial.part.write_bytes(CONTENT)
+    begin(target, web.url("/a"), CONTENT)
     get(web.url("/a"), target, size=len(CONTENT))
     assert target.read_bytes() == CONTENT
     assert web.requests == []
 
 
 def test_damaged_part_is_dropped_and_the_same_mirror_asked_again(web, target):
-    target.parent.mkdir()
-    partial = Partial(target, CHECKSUMS, None)
-    partial.begin(web.url("/a"), '"v1"')
-    partial.part.write_bytes(b"x" * 1000)
+    begin(target, web.url("/a"), b"x" * 1000)
     web.answers["/a"] = [web.body(CONTENT)]
     get(web.url("/a"), target)
     assert target.read_bytes() == CONTENT
@@ -96,10 +116,7 @@ def test_damaged_part_is_dropped_and_the_same_mirror_asked_again(web, target):
 
 
 def test_part_that_the_server_cannot_continue_is_dropped(web, target):
-    target.parent.mkdir()
-    partial = Partial(target, CHECKSUMS, None)
-    partial.begin(web.url("/a"), '"v1"')
-    partial.part.write_bytes(CONTENT + b"more")
+    begin(target, web.url("/a"), CONTENT + b"more")
     web.answers["/a"] = [web.status(416), web.body(CONTENT)]
     get(web.url("/a"), target)
     assert target.read_bytes() == CONTENT
@@ -131,7 +148,7 @@ def test_file_without_a_version_starts_again(web, target):
 
 def test_part_of_one_mirror_is_not_continued_by_another(web, target):
     web.answers = {"/a": [web.body(CONTENT[::-1], stop=100_000)], "/b": [web.body(CONTENT)]}
-    assert get([web.url("/a"), web.url("/b")], target, attempts=1) == web.url("/b")
+    get([web.url("/a"), web.url("/b")], target, attempts=1)
     assert target.read_bytes() == CONTENT
 
 
@@ -196,13 +213,144 @@ def test_transport_encoding_is_not_undone(web, target):
 
 def test_without_checksums_the_size_decides(web, target):
     web.answers["/a"] = [web.body(CONTENT, stop=7), web.body(CONTENT)]
-    get(web.url("/a"), target, checksums={})
+    get(web.url("/a"), target, checksum=None)
     assert target.read_bytes() == CONTENT
 
 
-def test_two_downloads_at_once(web, target):
-    web.answers["/a"] = [web.body(CONTENT)]
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda _: get(web.url("/a"), target), range(4))) == [web.url("/a")] * 4
+# Downloads that fail: one line, no final file, and nothing left but what can be resumed
+
+
+def test_wrong_content_goes_to_the_next_mirror(web, target):
+    web.answers = {"/a": [web.body(CONTENT[::-1])], "/b": [web.body(CONTENT)]}
+    get([web.url("/a"), web.url("/b")], target)
     assert target.read_bytes() == CONTENT
+
+
+def test_wrong_content_everywhere(web, target):
+    web.answers["/a"] = [web.body(CONTENT[::-1])]
+    with pytest.raises(EquisetError, match=r"data\.bin could not be downloaded.*/a: .*sha256 is .*expected"):
+        get(web.url("/a"), target)
+    assert left_behind(target) == set()
     assert len(web.requests) == 1
+
+
+@pytest.mark.parametrize("size", [None, len(CONTENT)])
+def test_web_page_in_place_of_the_file(web, target, size):
+    web.answers["/a"] = [web.body(b"\n<!DOCTYPE html><html><body>Quota exceeded</body></html>")]
+    with pytest.raises(EquisetError, match="web page, perhaps a quota or login page"):
+        get(web.url("/a"), target, size=size)
+    assert left_behind(target) == set()
+
+
+def test_redirect_loop(web, target):
+    web.answers["/a"] = [web.status(302, Location="/a")]
+    with pytest.raises(EquisetError, match="Exceeded 30 redirects"):
+        get(web.url("/a"), target)
+    assert len(web.requests) <= 31
+
+
+@pytest.mark.parametrize("announce", [100, len(CONTENT) + 1, 10**15])
+def test_announcement_that_contradicts_the_known_size(web, target, announce):
+    web.answers["/a"] = [web.body(CONTENT, announce=announce)]
+    with pytest.raises(EquisetError, match=f"announces {announce} bytes, expected {len(CONTENT)}"):
+        get(web.url("/a"), target, size=len(CONTENT))
+    assert left_behind(target) == set()
+
+
+def test_announcement_too_long_for_an_unknown_size(web, target):
+    web.answers["/a"] = [web.body(CONTENT, announce=len(CONTENT) + 5, etag=None)]
+    with pytest.raises(EquisetError, match="broke after 300000 of 300005 bytes"):
+        get(web.url("/a"), target)
+    assert not target.exists()
+
+
+def test_announcement_too_short_for_an_unknown_size(web, target):
+    web.answers["/a"] = [web.body(CONTENT, announce=1000)]
+    with pytest.raises(EquisetError, match="the file is wrong"):
+        get(web.url("/a"), target)
+    assert left_behind(target) == set()
+
+
+def test_more_bytes_than_the_known_size(web, target):
+    web.answers["/a"] = [web.body(CONTENT + b"x" * 10_000_000, announce=None)]
+    with pytest.raises(EquisetError, match="more than the 300000 bytes"):
+        get(web.url("/a"), target, size=len(CONTENT))
+    assert left_behind(target) == set()
+
+
+def test_silent_server(web, target):
+    web.answers["/a"] = [lambda handler: web.released.wait(10)]
+    with pytest.raises(EquisetError, match="no answer within the time limit"):
+        get(web.url("/a"), target, timeout_s=0.2, attempts=2)
+    assert len(web.requests) == 2
+    assert left_behind(target) == set()
+
+
+def test_server_that_falls_silent(web, target):
+    def answer(handler) -> None:
+        web.body(CONTENT, stop=1000)(handler)
+        handler.wfile.flush()
+        web.released.wait(10)
+
+    web.answers["/a"] = [answer]
+    with pytest.raises(EquisetError, match=r"nothing arrived for 0\.2 s"):
+        get(web.url("/a"), target, timeout_s=0.2, attempts=1)
+    assert left_behind(target) == {"data.bin.part", "data.bin.part.json"}
+
+
+def test_trickle(web, target):
+    def answer(handler) -> None:
+        web.body(CONTENT, stop=0)(handler)
+        for _ in range(100):
+            handler.wfile.write(b"x")
+            if web.released.wait(0.05):
+                break
+
+    web.answers["/a"] = [answer]
+    with pytest.raises(EquisetError, match=r"only \d+ bytes arrived in"):
+        get(web.url("/a"), target, timeout_s=0.3, attempts=1)
+
+
+def test_nobody_listens(web, target):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(EquisetError, match="refused"):
+        get(f"http://127.0.0.1:{port}/a", target)
+    assert left_behind(target) == set()
+
+
+def test_unknown_host(web, target, monkeypatch):
+    def no_name(*_args, **_options):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_name)
+    with pytest.raises(EquisetError, match=r"Tried http://mirror\.invalid/a: .*mirror\.invalid.*not known"):
+        get("http://mirror.invalid/a", target)
+
+
+@pytest.mark.parametrize("url", ["no-scheme/a", "ftp://127.0.0.1/a", "http://", "http://[broken/a"])
+def test_address_that_is_none(web, target, url):
+    with pytest.raises(EquisetError, match="could not be downloaded"):
+        get(url, target)
+
+
+def test_every_failure_is_listed_in_one_line(web, target):
+    web.answers["/b"] = [web.body(b"<html>login</html>")]
+    with pytest.raises(EquisetError) as caught:
+        get([web.url("/a"), web.url("/b")], target)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert f"{web.url('/a')}: the server answered 404" in message
+    assert f"{web.url('/b')}: the server sent a web page" in message
+
+
+def test_no_mirror(web, target):
+    with pytest.raises(EquisetError, match="there is no mirror"):
+        get([], target)
+
+
+def test_folder_that_cannot_be_made(web, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(EquisetError, match="cannot be written"):
+        get(web.url("/a"), tmp_path / "file" / "data.bin")

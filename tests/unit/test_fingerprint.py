@@ -9,7 +9,7 @@ import yaml
 
 from equiset import fingerprint as fingerprints
 from equiset.config.resolve import resolve
-from equiset.config.specs import fetch_spec, manifest_spec, prepare_spec
+from equiset.config.specs import fetch_spec, prepare_spec, raw_spec
 from equiset.data import DATASETS, dataset_module
 from equiset.experiments import EXPERIMENTS
 from equiset.files import digest_json
@@ -126,7 +126,7 @@ def test_seeds_hang_on_digests_that_never_change():
     assert digest_json({"b": None, "a": 0.1}) == hashlib.sha256(b'{"a":0.1,"b":null}').hexdigest()
 
 
-BRINGING = {
+TRANSFER = {
     "timeout_s": 7,
     "attempts": 9,
     "mirrors": ["https://example.org/"],
@@ -136,21 +136,23 @@ BRINGING = {
 
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("source", ["download", "folder", "stand-in"])
-def test_how_files_are_brought_is_in_no_spec_that_is_compared(dataset, source):
+def test_how_files_are_downloaded_is_in_no_spec_that_is_compared(dataset, source):
     raw = yaml.safe_load((ROOT / "config.yaml").read_text())
+    folder = {} if source == "download" else {"folder": "/mine"}
 
     def specs(**changes):
-        config = resolve(raw, "paper", {"datasets": {dataset: {"source": source, "folder": "/mine"} | changes}})
-        return [of(config, dataset) for of in (fetch_spec, manifest_spec, prepare_spec)]
+        config = resolve(raw, "paper", {"datasets": {dataset: {"source": source, **folder, **changes}}})
+        return [of(config, dataset) for of in (fetch_spec, raw_spec, prepare_spec)]
 
     kind = dataset_module(dataset).SETTINGS
     whole, files, arrays = specs()
-    for key in BRINGING.keys() & kind.model_fields.keys():
-        changed = specs(**{key: BRINGING[key]})
+    for key in TRANSFER.keys() & kind.model_fields.keys():
+        changed = specs(**{key: TRANSFER[key]})
         assert changed[0] != whole, "the job itself must see it"
         assert changed[1:] == [files, arrays]
     for key, value in {"folder": "/other", "stand_in": {"seed": 5}}.items():
-        changed = specs(**{key: value})
-        assert (changed[1] != files) == (key == source.replace("-", "_"))
-        assert changed[2] == arrays
-    assert set(arrays["settings"]) == kind.model_fields.keys() - kind.bringing - kind.choosing
+        if key in folder or key == "stand_in":
+            changed = specs(**{key: value})
+            assert (changed[1] != files) == (key == source.replace("-", "_"))
+            assert changed[2] == arrays
+    assert set(arrays["settings"]) == kind.model_fields.keys() - TRANSFER.keys() - {"source", "folder", "stand_in"}

@@ -7,13 +7,13 @@ import pytest
 
 from equiset.results.intervals import (
     Sample,
-    binomial,
+    binomial_interval,
     difference,
     estimate,
     movement,
-    over_items,
-    over_seeds,
+    standard_error,
     still_improves,
+    student_interval,
 )
 
 
@@ -22,37 +22,39 @@ def sample(count=1000, share=0.5, **more):
 
 
 def test_the_interval_over_seeds_is_students():
-    assert over_seeds([1.0, 2.0, 3.0]) == pytest.approx((2 - 4.303 / math.sqrt(3), 2 + 4.303 / math.sqrt(3)), abs=1e-3)
+    assert student_interval([1.0, 2.0, 3.0]) == pytest.approx(
+        (2 - 4.303 / math.sqrt(3), 2 + 4.303 / math.sqrt(3)), abs=1e-3
+    )
 
 
 def test_values_of_one_item_count_as_one():
     """Ten copies of every value must not make the error smaller."""
     values = np.random.default_rng(0).normal(size=200)
-    error, items = over_items(Sample(values, np.arange(200)))
+    error, items = standard_error(Sample(values, np.arange(200)))
     assert (error, items) == (pytest.approx(values.std(ddof=1) / math.sqrt(200)), 200)
-    assert over_items(Sample(np.tile(values, 10), np.tile(np.arange(200), 10))) == (pytest.approx(error), 200)
+    assert standard_error(Sample(np.tile(values, 10), np.tile(np.arange(200), 10))) == (pytest.approx(error), 200)
 
 
 def test_other_statistics_are_drawn_anew_by_items():
     rng = np.random.default_rng(0)
     values, items = np.repeat(rng.normal(size=400), 5), np.repeat(np.arange(400), 5)
     by_hand = 1.2533 / math.sqrt(400)  # of the median of a normal
-    assert over_items(Sample(values, items, statistic=np.median))[0] == pytest.approx(by_hand, rel=0.2)
-    mean, _ = over_items(Sample(values, items))
-    drawn, _ = over_items(Sample(values, items, statistic=lambda some: some.mean()))
+    assert standard_error(Sample(values, items, statistic=np.median))[0] == pytest.approx(by_hand, rel=0.2)
+    mean, _ = standard_error(Sample(values, items))
+    drawn, _ = standard_error(Sample(values, items, statistic=lambda some: some.mean()))
     assert drawn == pytest.approx(mean, rel=0.1)
 
 
 @pytest.mark.parametrize(("right", "low", "high"), [(0, 0, 0.3085), (10, 0.6915, 1), (5, 0.1871, 0.8129)])
 def test_the_binomial_interval_is_exact(right, low, high):
-    assert binomial(right, 10) == pytest.approx((low, high), abs=1e-4)
+    assert binomial_interval(right, 10) == pytest.approx((low, high), abs=1e-4)
 
 
 def test_differences_are_paired_where_items_are_the_same():
     one, other = sample(share=0.5), sample(share=0.4)
     paired, apart = difference(one, other, paired=True), difference(one, other, paired=False)
     assert paired.value == pytest.approx(apart.value) == pytest.approx(0.1)
-    assert over_items(paired)[0] < over_items(apart)[0]
+    assert standard_error(paired)[0] < standard_error(apart)[0]
     fewer = Sample(other.values[:900], other.items[:900])
     assert difference(one, fewer, paired=True).less is fewer
 
@@ -69,7 +71,7 @@ def test_with_one_seed_the_movement_of_its_curve_is_part_of_the_interval():
 def test_with_one_seed_and_no_curve_there_is_doubt():
     found = estimate([sample()], [None])
     assert "one seed" in found.doubt
-    assert (found.low, found.high) == binomial(500, 1000)
+    assert (found.low, found.high) == binomial_interval(500, 1000)
     assert estimate([sample()], trained=False).doubt == ""
 
 
@@ -80,7 +82,7 @@ def test_the_difference_of_two_seeds_counts_if_it_is_larger_than_their_movement(
 
 def test_three_seeds_need_no_curve():
     found = estimate([sample(share=share) for share in (0.4, 0.5, 0.6)])
-    assert (found.low, found.high) == over_seeds([0.4, 0.5, 0.6])
+    assert (found.low, found.high) == student_interval([0.4, 0.5, 0.6])
     assert (found.method, found.doubt) == ("3 seeds", "")
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from equiset.errors import EquisetError
-from equiset.experiments.laws.measures import measure_layers
+from equiset.experiments.laws.measures import number_layers
 from equiset.results.claims import Above, AtChance, PaperValue, Within
 from equiset.results.judging import decide, judge, judge_all
 from equiset.results.measures import Number
@@ -17,8 +17,8 @@ from .made_up_runs import CLAIMS, clouds, faces, galaxies, measured, sums, write
 
 def number(value, low=None, high=None, **more):
     ends = (value if low is None else low, value if high is None else high)
-    rest = {"spread": 0.0, "seed_sd": math.nan, "draw_sd": math.nan, "method": "", "seeds": 1, "items": 1000}
-    rest |= {"answers": 1000, "doubt": "", "experiment": "e", "variant": "v", "measure": "m"}
+    rest = {"spread": 0.0, "seeds": 1, "items": 1000, "answers": 1000}
+    rest |= {"experiment": "e", "variant": "v", "measure": "m"}
     return Number(value, *ends, **rest | more)
 
 
@@ -182,7 +182,7 @@ def test_an_order_on_stand_in_data_says_so(tmp_path):
     # The same meshes: 100 of 1000 are right in one and wrong in the other, whatever the accuracies.
     error = math.sqrt(0.1 * 0.9 / 999)
     assert judgement.rulings[0].number.low == pytest.approx(0.1 - 1.9623 * error, abs=1e-4)
-    assert judgement.rulings[0].shown == "accuracy without − with dropout: 10.0 points (8.1 to 11.9)"
+    assert judgement.rulings[0].text == "accuracy without − with dropout: 10.0 points (8.1 to 11.9)"
 
 
 def test_an_order_fails_only_if_the_difference_cannot_matter(tmp_path):
@@ -319,7 +319,7 @@ def test_complex_clouds_occupy_more_cells(tmp_path):
 def law(folder, name, scale="paper", **columns):
     path = folder / f"{name}.parquet"
     pd.DataFrame(columns).to_parquet(path)
-    return measure_layers({name: path}, scale)
+    return number_layers([path], scale)
 
 
 def test_laws_are_judged_by_their_measurements(tmp_path):

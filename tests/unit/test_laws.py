@@ -10,10 +10,9 @@ import yaml
 
 from equiset.config.resolve import resolve
 from equiset.experiments.laws import measurements
-from equiset.experiments.laws.measurements import MEASUREMENTS
+from equiset.experiments.laws.measurements import MEASUREMENTS, measure_layers
 from equiset.experiments.laws.measures import NAMES
 from equiset.experiments.laws.settings import CommutingMaps, DeepStack, Laws, TimeBySetSize
-from equiset.experiments.measure import measure_laws
 from equiset.files import read_json
 from equiset.nn import SetLayer
 
@@ -24,7 +23,7 @@ SPEC = resolve(yaml.safe_load((ROOT / "config.yaml").read_text()), "smoke").laws
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("laws")
-    measure_laws(SPEC, folder, threads=1)
+    measure_layers(SPEC, folder, threads=1)
     about = read_json(folder / "run.json")
     assert about["settings"] == SPEC
     assert set(about["processor_seconds"]) == set(MEASUREMENTS)
@@ -50,7 +49,7 @@ def test_batch_normalisation_is_a_control_that_learns():
 
 
 def test_all_but_times_are_the_same_on_a_rerun(measured, tmp_path):
-    measure_laws(SPEC, tmp_path, threads=1)
+    measure_layers(SPEC, tmp_path, threads=1)
     for name, table in measured.items():
         if not name.startswith("time_"):
             pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / f"{name}.parquet"), table, check_exact=True)
@@ -93,7 +92,7 @@ def test_the_exponent_is_the_slope_of_the_times(measured):
 def test_members_of_a_set_share_their_features():
     settings = Laws.model_validate(SPEC).shared_dropout
     torch.manual_seed(0)
-    x, y = measurements._alike(settings, 50, torch.ones(settings.features))
+    x, y = measurements._similar_members(settings, 50, torch.ones(settings.features))
     assert x.std(dim=1).mean() < 0.15 * x.mean(dim=1).std()
     assert torch.corrcoef(torch.stack([x.mean(1).sum(1), y.flatten()]))[0, 1] > 0.99
 
@@ -104,6 +103,6 @@ def test_set_dropout_is_all_that_differs():
     first = measurements._regressor(settings, 0.5, at_once=True)
     torch.manual_seed(0)
     second = measurements._regressor(settings, 0.5, at_once=False)
-    x, _ = measurements._alike(settings, 4, torch.ones(settings.features))
+    x, _ = measurements._similar_members(settings, 4, torch.ones(settings.features))
     assert not torch.equal(first(x), second(x))
     assert torch.equal(first.eval()(x), second.eval()(x))

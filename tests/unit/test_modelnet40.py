@@ -3,6 +3,7 @@
 import shutil
 import zipfile
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from equiset.experiments.point_clouds.pool import Pool
 from equiset.files import digest, read_json
 from tests.unit.test_mesh_files import as_file
 
-FAMILIES = stand_in.families()
+FAMILIES = stand_in.FAMILIES
 
 
 def mesh_file(path, name, seed=0):
@@ -92,12 +93,21 @@ def test_a_class_without_any_usable_mesh_stops(tmp_path, folder):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda folder: folder.rename(folder.with_name("moved")), "no such folder"),
+        (lambda folder: folder.rename(folder.with_name("moved")), "there is no folder"),
         (lambda folder: [path.unlink() for path in folder.rglob("*.off")], "holds no meshes"),
         (lambda folder: [path.unlink() for path in folder.glob("boat/test/*")], "'boat' has no meshes in boat/test"),
         (
             lambda folder: [path.unlink() for path in folder.rglob("*.off") if "crate" not in path.name],
             "one class only",
+        ),
+        (
+            lambda folder: (folder / "boat" / "train").rename(folder / "boat" / "Train"),
+            "boat/Train/boat_0.off.*Move these 3",
+        ),
+        (lambda folder: mesh_file(folder / "boat" / "boat_9.off", "cup"), "boat/boat_9.off: not in <class>/train/"),
+        (
+            lambda folder: folder.rename(folder.parent / "a").rename(folder.mkdir() or folder / "a"),
+            "a/anchor/test/anchor",
         ),
     ],
 )
@@ -107,34 +117,18 @@ def test_folders_that_cannot_be_used(tmp_path, folder, change, reason):
         fetch(ModelNetSettings(source="folder", folder=str(folder)), tmp_path)
 
 
-def test_files_that_change_behind_the_manifest(tmp_path, folder):
-    settings = ModelNetSettings(source="folder", folder=str(folder), pool=8, test_pool=8)
-    manifest = fetch(settings, tmp_path)
-    victim = folder / "crate" / "test" / "crate_0.off"
-    whole = victim.read_bytes()
-    # Of another size, or of the same.
-    for content in (whole + b"\n", whole.replace(b"1", b"2", 1)):
-        victim.write_bytes(content)
-        with pytest.raises(EquisetError, match=r"crate_0\.off has changed"):
-            prepare(manifest, tmp_path / "store", settings.model_copy(update={"on_bad_mesh": "skip"}))
-    victim.unlink()
-    with pytest.raises(EquisetError, match=r"crate_0\.off.*is gone"):
-        prepare(manifest, tmp_path / "store", settings)
-    with pytest.raises(EquisetError, match="not complete"):
-        prepare({"dataset": "modelnet40"}, tmp_path / "store", settings)
-
-
 def test_the_stand_in_fills_the_real_layout(tmp_path):
     settings = ModelNetSettings(source="stand-in", stand_in={"train": 1, "test": 1, "seed": 3}, pool=32, test_pool=32)
     manifest = fetch(settings, tmp_path)
-    assert len(manifest["meshes"]) == 80
+    assert manifest["files"]["meshes"]["files"] == 80
     assert (manifest["kind"], manifest["share"]) == ("stand-in", 0.0)
     assert "stand-in" in manifest["description"]
-    first = manifest["meshes"][0]
-    assert (first["file"], first["class"], first["split"]) == ("airplane/test/airplane_0002.off", "airplane", "test")
-    # Found in a folder it is still no ModelNet40.
-    again = fetch(ModelNetSettings(source="folder", folder=manifest["root"]), tmp_path)
-    assert again["kind"] == "stand-in"
+    root = Path(manifest["files"]["meshes"]["path"])
+    assert (root / "airplane" / "test" / "airplane_0002.off").is_file()
+    # Found in a folder it is still no ModelNet40, whatever became of the text that describes it.
+    for text in ("stand-in of somebody\n", "", "\xe9"):
+        (root / "stand-in.txt").write_text(text, encoding="latin-1")
+        assert fetch(ModelNetSettings(source="folder", folder=str(root)), tmp_path / "own")["kind"] == "stand-in"
     # Same bytes for the same seed, and for any number of processes.
     prepare(manifest, tmp_path / "one", settings, 1)
     prepare(manifest, tmp_path / "two", settings, 2)
@@ -172,11 +166,12 @@ def test_the_archive_is_unpacked_once(tmp_path, web, monkeypatch):
         opened.writestr("__MACOSX/ModelNet40/cup/train/._cup_1.off", "litter")
         opened.writestr("ModelNet40/.DS_Store", "litter")
     monkeypatch.setattr(modelnet40, "ARCHIVE_BYTES", archive.stat().st_size)
-    monkeypatch.setattr(modelnet40, "ARCHIVE_SHA256", digest(archive))
+    monkeypatch.setattr(modelnet40, "ARCHIVE_CHECKSUM", f"sha256:{digest(archive)}")
     web.answers["/ModelNet40.zip"] = [web.body(archive.read_bytes())]
     settings = ModelNetSettings(mirrors=[web.url("/ModelNet40.zip")], pool=16)
     manifest = fetch(settings, tmp_path / "cache")
-    assert [mesh["file"] for mesh in manifest["meshes"]] == [
+    prepare(manifest, tmp_path / "store", settings)
+    assert pd.read_parquet(tmp_path / "store" / "meshes.parquet")["file"].tolist() == [
         f"{kind}/{split}/{kind}_1.off" for kind in ("bed", "cup") for split in ("test", "train")
     ]
     assert fetch(settings, tmp_path / "cache") == manifest
@@ -198,9 +193,9 @@ def test_poisson_disk_points_keep_a_distance(tmp_path):
         mesh_file(tmp_path / name, "stool")
     draw = partial(meshes._try, tmp_path, 0, "poisson-disk")
     with meshes._mapper(2, "poisson-disk", 2) as mapped:
-        clouds = [drawn.cloud.points for drawn in mapped(draw, [(name, 64, None) for name in names])]
+        clouds = [drawn.cloud.points for drawn in mapped(draw, [(name, 64) for name in names])]
     with meshes._mapper(1, "poisson-disk", 1) as mapped:
-        (alone,) = (drawn.cloud.points for drawn in mapped(draw, [(names[1], 64, None)]))
+        (alone,) = (drawn.cloud.points for drawn in mapped(draw, [(names[1], 64)]))
     assert (alone == clouds[1]).all()
     plain = meshes.points_of(tmp_path / names[0], "one", 64, 0, "area").cloud.points
 
@@ -215,10 +210,10 @@ def test_a_file_that_is_not_read_is_named_and_two_of_one_name_are_refused(tmp_pa
         (folder / "anchor" / "train" / name).write_text("no mesh")
     (folder / "anchor" / "train" / "anchor_1.off").rename(folder / "anchor" / "train" / "ANCHOR_1.OFF")
     manifest = fetch(ModelNetSettings(source="folder", folder=str(folder)), tmp_path)
-    assert len(manifest["meshes"]) == 15
+    assert manifest["files"]["meshes"]["files"] == 15
     assert "2 files are not read (anchor/train/anchor_0.fbx, anchor/train/anchor_0.mtl)" in caplog.text
     (folder / "boat" / "test" / "boat_1.PLY").write_text("ply")
-    with pytest.raises(EquisetError, match=r"boat/test/boat_1\.PLY and boat/test/boat_1\.off have the same name"):
+    with pytest.raises(EquisetError, match=r"boat_1\.PLY and boat/test/boat_1\.off have the same name"):
         fetch(ModelNetSettings(source="folder", folder=str(folder)), tmp_path)
 
 

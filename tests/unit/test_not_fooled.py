@@ -5,16 +5,15 @@ import pandas as pd
 import pytest
 import yaml
 
-from equiset.experiments.laws.measures import measure_layers
+from equiset.experiments.laws.measures import number_layers
 from equiset.files import write_json
 from equiset.results.claims import read_claims
-from equiset.results.claims_table import claims_table
+from equiset.results.claims_table import claims_table, judge_claims
 from equiset.results.intervals import Sample
 from equiset.results.judging import judge
 from equiset.results.measures import Measure, Measures, measure_runs
-from equiset.results.report import read_claims as read_report_claims
+from equiset.results.report import read_verdicts
 from equiset.results.runs import Run
-from equiset.results.verdicts import judge as write_verdicts
 
 from .made_up_runs import CLAIMS, ROOT, clouds, faces, galaxies, measured, sums, write_run
 
@@ -166,7 +165,7 @@ def test_a_deep_stack_has_a_control_and_its_failed_first_protocol_is_shown(tmp_p
     def judged(**columns):
         path = tmp_path / "deep_stack.parquet"
         pd.DataFrame(columns).to_parquet(path)
-        return judge(CLAIMS["L3"], measure_layers({"deep_stack": path}, "demo"))
+        return judge(CLAIMS["L3"], number_layers([path], "demo"))
 
     good, bad = [0.05, 0.06, 0.05], [0.30, 0.31, 0.29]
     held = judged(relative_loss=good, relative_loss_first=bad, relative_loss_normalised=good)
@@ -181,7 +180,7 @@ def test_a_deep_stack_has_a_control_and_its_failed_first_protocol_is_shown(tmp_p
 
 def test_a_rule_that_was_changed_after_a_look_is_shown_beside_the_verdict(tmp_path):
     assert {claim.id for claim in CLAIMS.values() if claim.changed} >= {"L3", "P11", "M1", "M2", "M3", "R1", "R3"}
-    write_verdicts(CLAIMS_FILE, [], tmp_path)
+    judge_claims(CLAIMS_FILE, [], tmp_path)
     table = pd.read_csv(tmp_path / "claims.csv", keep_default_na=False).set_index("claim")
     words = table.loc["P11", "changed"]
     assert "-0.53" in words
@@ -217,10 +216,10 @@ def test_no_green_on_a_stand_in(tmp_path):
     stand_in = {"kind": "stand-in", "scale": "demo", "curve": (0.9,) * 20}
     runs = cloud_runs(tmp_path, set_1000=([0.8], stand_in), set_1000_dropout=([0.7], stand_in))
     measured(*runs).write(tmp_path / "measures.parquet")
-    write_verdicts(CLAIMS_FILE, [tmp_path / "measures.parquet"], tmp_path)
+    judge_claims(CLAIMS_FILE, [tmp_path / "measures.parquet"], tmp_path)
     text = (tmp_path / "claims.md").read_text()
     assert "12 not tested. Of the 11 others: 1 reproduced on stand-ins, 10 not tested." in text
-    (claim,) = [claim for claim in read_report_claims(tmp_path / "claims.csv") if claim["verdict"] == "reproduced"]
+    (claim,) = [claim for claim in read_verdicts(tmp_path / "claims.csv") if claim["verdict"] == "reproduced"]
     assert claim["look"] == "open"  # how the report shows it
 
 

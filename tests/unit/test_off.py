@@ -47,6 +47,12 @@ def test_polygons_become_fans_and_lines_vanish():
     assert triangles.tolist() == [[0, 1, 2], [0, 2, 3], [0, 3, 4], [0, 1, 2]]
 
 
+def test_a_polygon_that_is_not_convex_is_refused():
+    corners = "0 0 0\n2 0 0\n2 2 0\n1 2 0\n1 1 0\n0 1 0\n"  # an L, of which a fan would cover four, not three
+    with pytest.raises(ValueError, match="face 0 has a corner that points inward; save the mesh as triangles"):
+        parse_off(f"OFF\n6 1 0\n{corners}6 3 4 5 0 1 2\n".encode())
+
+
 def test_degenerate_and_repeated_faces_and_unused_vertices_stay():
     text = f"OFF\n5 4 0\n{VERTICES}9 9 9\n3 0 1 2\n3 0 1 2\n3 1 1 2\n3 0 2 3\n"
     vertices, triangles = parse_off(text.encode())

@@ -14,15 +14,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from equiset.data.celeba import FILES, _write_faces
-from equiset.data.celeba.annotations import Annotations, read_annotations
+from equiset.data.celeba import FILES
+from equiset.data.celeba.annotations import read_annotations
 from equiset.data.celeba.stand_in import annotate
 from equiset.errors import EquisetError
-from equiset.experiments.measure import measure
+from equiset.experiments.jobs import measure, show
 from equiset.experiments.outlier_faces.networks import POOLS, OutlierNet, QuickDropout
 from equiset.experiments.outlier_faces.sets import SPLITS, count_pairs, deal_people, draw_sets, make_sets
 from equiset.experiments.outlier_faces.settings import ExperimentSettings, FaceSets, FaceVariant
-from equiset.experiments.show import show
 from equiset.files import read_json, write_json
 from equiset.training.run import evaluate_run, train_run
 
@@ -42,35 +41,37 @@ def variant(**changes) -> FaceVariant:
     return FaceVariant.model_validate(values | changes)
 
 
-def write_store(annotations: Annotations, folder: Path, images: bool = False) -> Path:
+def write_store(annotations: pd.DataFrame, folder: Path, images: bool = False) -> Path:
     folder.mkdir()
-    _write_faces(annotations, np.arange(len(annotations.files)), folder / "faces.parquet")
+    faces = annotations.assign(row=np.arange(len(annotations)))
+    faces.to_parquet(folder / "faces.parquet", index=False)
     about = {"dataset": "celeba", "source": "stand-in", "kind": "stand-in", "share": 0.0, "digest": "0"}
     about["description"] = "a test"
-    write_json(folder / "store.json", about | {"attributes": list(annotations.names)})
+    write_json(folder / "store.json", about | {"attributes": list(annotations)[3:]})
     if images:
-        shape = (len(annotations.files), 64, 64, 3)
+        shape = (len(annotations), 64, 64, 3)
         np.save(folder / "images.npy", np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8))
     return folder
 
 
-def check(table: pd.DataFrame, annotations: Annotations, least: int = 1, most: int = 1) -> None:
+def check(table: pd.DataFrame, annotations: pd.DataFrame, least: int = 1, most: int = 1) -> None:
     """Check all that is promised of sets."""
     members, outlier = np.stack(table["members"]), np.stack(table["outlier"])
-    names = {name: column for column, name in enumerate(annotations.names)}
+    attributes, identity = annotations.iloc[:, 3:].to_numpy(), annotations["identity"].to_numpy()
+    names = {name: column for column, name in enumerate(list(annotations)[3:])}
     first, second = (table[name].astype(str).map(names).to_numpy()[:, None] for name in ("first", "second"))
     assert (first != second).all()
-    has = annotations.attributes[members, first].astype(int) + annotations.attributes[members, second]
+    has = attributes[members, first].astype(int) + attributes[members, second]
     assert (has[~outlier] == 2).all()
     assert (has[outlier] == 0).all()
     assert (np.diff(np.sort(members, axis=1)) > 0).all()
     assert set(outlier.sum(axis=1)) == set(range(least, most + 1))
-    people = [np.unique(annotations.identity[members[table["split"] == split]]) for split in SPLITS]
+    people = [np.unique(identity[members[table["split"] == split]]) for split in SPLITS]
     for one, other in pairwise([*people, people[0]]):
         assert not np.intersect1d(one, other).size
 
 
-def annotations_of(source: str) -> Annotations:
+def annotations_of(source: str) -> pd.DataFrame:
     if source == "drawn":
         return annotate((162_770, 19_867, 19_962), seed=0)
     folder = os.environ.get("EQUISET_CELEBA")
@@ -144,7 +145,7 @@ def test_sets_of_scarce_images(seed, members, least, more):
 
 def test_person_on_two_sides_is_refused(tmp_path):
     annotations = annotate((200, 100, 100), seed=0)
-    annotations.identity[0] = annotations.identity[-1]
+    annotations.loc[0, "identity"] = annotations["identity"].iloc[-1]
     store = write_store(annotations, tmp_path / "store")
     settings = FaceSets(train=20, validation=5, test=5, members=6)
     with pytest.raises(EquisetError, match=r"1 people are in two parts .* `split: people`"):
@@ -269,7 +270,7 @@ def options(runs, tmp_path_factory):
     """What every table and figure is made of."""
     store, folders = runs
     numbers = tmp_path_factory.mktemp("measures") / "measures.parquet"
-    measure("outlier_faces", folders, [], "smoke", numbers)
+    measure("outlier_faces", folders, [], numbers)
     claims = Path(__file__).parents[2] / "workflow" / "claims.yaml"
     return {"runs": folders, "store": store, "analyses": [], "measures": numbers, "claims": claims, "roles": {}}
 

@@ -32,7 +32,7 @@ from equiset.nn.encoder import CHUNK_BYTES
 from equiset.results.figures import NothingToShowError
 from equiset.training.loop import train
 
-from .made_up_runs import material, write_run
+from .made_up_runs import results_of, write_run
 
 CPU = torch.device("cpu")
 
@@ -369,11 +369,11 @@ def test_table_1_is_also_given_without_the_twins(tmp_path):
     twins = {"test_meshes": 4, "across_split": 3, "across_classes": 2}
     about = {"twins": twins, "meshes": {"test": 40}, "skipped": 0, "classes": 40}
     run = write_run(tmp_path, "point_clouds", "set-1000", table, **about)
-    shown = table1(material("point_clouds", run))
+    shown = table1(results_of("point_clouds", run))
     row = shown.numbers.iloc[0]
     assert (row["test_accuracy"], row["test_accuracy_without_twins"], row["test_twins"]) == (22 / 40, 18 / 36, 4)
-    assert shown.shown.iloc[0]["Without twins (%)"].startswith("50.0")
+    assert shown.text.iloc[0]["Without twins (%)"].startswith("50.0")
     for figure in (robustness, figure3):  # their analyses are still to come
         with pytest.raises((MissingFileError, NothingToShowError)):
-            figure(material("point_clouds", run))
+            figure(results_of("point_clouds", run))
     assert "Twins: 4 test meshes have exactly the triangles of a training mesh" in " ".join(shown.notes)

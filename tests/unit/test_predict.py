@@ -2,8 +2,6 @@
 
 import logging
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -180,15 +178,20 @@ def test_a_catalogue_in_fits_gives_what_the_same_in_parquet_gives(make, tmp_path
     assert one["z_spread"].gt(0).all()
 
 
-def test_blocks_change_nothing(make, tmp_path, monkeypatch):
-    """Whatever is read at once, clusters stay whole, and as many are computed at once."""
-    made = make("redshift", "set")
-    fits = next(made.store.parent.joinpath("cache").glob("redmapper-stand-in-*"))
-    monkeypatch.setattr("equiset.experiments.redshift.predict._EVALUATION_BATCH", 7)
-    expected = predicted(made.run, fits)
-    for block in (1, 50, 333):
-        monkeypatch.setattr("equiset.experiments.redshift.predict._BLOCK", block)
-        pd.testing.assert_frame_equal(predicted(made.run, fits), expected, check_exact=True)
+def test_clusters_need_not_be_in_order(make, tmp_path, monkeypatch):
+    made = make("redshift", "set", seeds=2)
+    monkeypatch.setattr("equiset.experiments.redshift.task.EVALUATION_BATCH", 7)
+    sky = catalogue(made, tmp_path / "sky", np.ones(len(np.load(made.store / "z_spec.npy")), bool))
+    expected = predicted(made.variant, sky)
+    table = pq.read_table(sky / "members.parquet")
+    # Clusters in any order, with their members apart, which keep their own order.
+    order = np.random.default_rng(0).permutation(len(table))
+    order = order[np.argsort(expected["ID"].to_numpy()[order], kind="stable")]
+    places = np.concatenate([np.sort(order[0::3]), np.sort(order[1::3]), np.sort(order[2::3])])
+    pq.write_table(table.take(places), sky / "members.parquet")
+    found = predicted(made.variant, sky)
+    assert found["OBJID"].tolist() == expected["OBJID"].to_numpy()[places].tolist()
+    np.testing.assert_allclose(found["z"], expected["z"].to_numpy()[places], rtol=1e-5)
 
 
 def test_load_run_gives_network_preprocessing_and_settings(make):
@@ -328,9 +331,13 @@ def test_columns_that_are_missing_are_named(make, tmp_path):
     with pytest.raises(EquisetError, match="lacks the columns RA"):
         predicted(made.run, whole)
     table = pq.read_table(made.store / "members.parquet")
-    pq.write_table(table.take(np.arange(len(table))[::-1].copy()), members)
-    with pytest.raises(EquisetError, match="not sorted by cluster"):
+    ids = pc.if_else(pc.equal(table["ID"], table["ID"][0]), None, table["ID"])
+    pq.write_table(table.set_column(0, "ID", ids), members)
+    with pytest.raises(EquisetError, match=r"holds a member without its cluster \(ID\)"):
         predicted(made.run, whole)
+    pq.write_table(table.append_column("P_CEN", pa.array([[0.5, 0.5]] * len(table))), members)
+    with pytest.raises(EquisetError, match="P_CEN must hold 5 numbers in each row"):
+        predicted(made.run, members)
 
 
 def test_standardised_pixels_need_the_data(make, tmp_path):
@@ -345,36 +352,6 @@ def test_standardised_pixels_need_the_data(make, tmp_path):
     assert predicted(made.run, tmp_path / "first")["sum"].item() == expected["predicted"][0]
     with pytest.raises(EquisetError, match="leave the run where the workflow made it"):
         predicted(shutil.copytree(made.run, tmp_path / "elsewhere"), tmp_path / "digits")
-
-
-_PREDICT_AND_WEIGH = """
-import resource, sys
-from equiset.__main__ import main
-main(["predict", *sys.argv[1:]])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
-"""
-
-
-@pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_memory_does_not_grow_with_a_catalogue(make, tmp_path, ending):
-    made = make("redshift", "set-columns")
-    members = pq.read_table(made.store / "members.parquet")
-    peaks = []
-    for rows in (100_000, 1_000_000):
-        parts = []
-        for number in range(-(-rows // len(members))):
-            ids = pc.add(members["ID"], pa.scalar(1000 * number, members["ID"].type))
-            parts.append(members.set_column(0, members.schema.field("ID"), ids))
-        pq.write_table(pa.concat_tables(parts), tmp_path / "members.parquet", row_group_size=2**16)
-        output = tmp_path / f"out.{ending}"
-        arguments = [made.run, tmp_path / "members.parquet", "--output", output]
-        done = subprocess.run(
-            [sys.executable, "-c", _PREDICT_AND_WEIGH, *map(str, arguments)], capture_output=True, text=True, check=True
-        )
-        peaks.append(int(done.stdout))
-    found = pq.read_metadata(output).num_rows if ending == "parquet" else len(output.read_bytes().splitlines()) - 1
-    assert found >= 1_000_000
-    assert peaks[1] < peaks[0] + 40, peaks  # MB; the features alone of a million rows are 68
 
 
 def pixels_of(made: Made) -> np.ndarray:

@@ -11,16 +11,17 @@ import pytest
 
 from equiset.config.resolve import REFERENCE, project_config
 from equiset.errors import EquisetError
-from equiset.experiments import EXPERIMENTS, readme
-from equiset.experiments.measure import LAWS, measure
+from equiset.experiments import EXPERIMENTS, pages
+from equiset.experiments.jobs import measure
+from equiset.experiments.laws.measures import number_layers
 from equiset.files import read_json, write_json
 from equiset.results import publish as publishing
+from equiset.results.claims_table import judge_claims
 from equiset.results.figures import Canvas, Figure
 from equiset.results.intervals import Estimate
 from equiset.results.measures import Measures, Number
 from equiset.results.publish import publish
 from equiset.results.runs import Run
-from equiset.results.verdicts import judge
 from equiset.training.run import compare
 
 from .made_up_runs import CURVES, ROOT, sums, write_run
@@ -64,8 +65,8 @@ def call(folder):
 
 def judged(folder, runs, output):
     """Judge by the runs of one experiment, from their own files; return the table of claims."""
-    measure("mnist_sums", runs, [], "paper", folder / "measures.parquet")
-    judge(CLAIMS, [folder / "measures.parquet"], output)
+    measure("mnist_sums", runs, [], folder / "measures.parquet")
+    judge_claims(CLAIMS, [folder / "measures.parquet"], output)
     return pd.read_csv(output / "claims.csv", keep_default_na=False).set_index("claim")
 
 
@@ -95,7 +96,7 @@ def test_the_page_of_published_runs_says_where_they_come_from(runs, tmp_path):
     write_json(runs[1].folder / "run.json", info | {"machine": {"processor": "another", "cores": 4}})
     table = tmp_path / "accuracy.md"
     table.write_text("| 85.0 ± 1.0 |\n")
-    readme.write_page(
+    pages.write_experiment_page(
         "Sums", [run.folder for run in runs], [table], [Path("figures/figure1.png")], tmp_path / "README.md"
     )
     page = (tmp_path / "README.md").read_text()
@@ -184,19 +185,21 @@ def test_the_published_verdicts_are_those_of_the_published_files(tmp_path):
     shutil.rmtree(reference / "claims")
     with contextlib.chdir(tmp_path):
         config, places = project_config(ROOT, {}, REFERENCE), []
-        for name in (*EXPERIMENTS, LAWS):
-            folder = Path("results", REFERENCE, name)
-            settings = config.experiment(name) if name != LAWS else None
+        for name in EXPERIMENTS:
+            folder, settings = Path("results", REFERENCE, name), config.experiment(name)
             runs = [
                 run
-                for variant in (settings.running if settings else ())
+                for variant in settings.running
                 for seed in settings.seeds
                 if (run := folder / "runs" / variant / f"seed{seed}").exists()
             ]
-            (folder / "measures.parquet").unlink(missing_ok=True)
-            measure(name, runs, sorted(folder.glob("analyses/*.parquet")), "paper", folder / "measures.parquet")
             places.append(folder / "measures.parquet")
-        judge(CLAIMS, places, Path("results", REFERENCE, "claims"))
+            places[-1].unlink(missing_ok=True)
+            measure(name, runs, sorted(folder.glob("analyses/*.parquet")), places[-1])
+        laws = Path("results", REFERENCE, "laws")
+        places.append(laws / "measures.parquet")
+        number_layers(sorted(laws.glob("analyses/*.parquet")), "paper").write(places[-1])
+        judge_claims(CLAIMS, places, Path("results", REFERENCE, "claims"))
     assert committed
     assert written() == committed
 
@@ -248,8 +251,11 @@ def test_the_readme_takes_its_numbers_from_the_files(tmp_path):
         "seeds",
         "epochs",
     ]
+    untested = pd.DataFrame(rows[3:], columns=columns).assign(paper="90 %")
+    untested.to_csv(tmp_path / "claims" / "claims.csv", index=False)
+    assert "|" not in pages.results_block(tmp_path).replace("Dots | and bars", "")  # no table without a row
     pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "claims" / "claims.csv", index=False)
-    page = readme.with_results(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n", tmp_path)
+    page = pages.with_results(f"before\n{pages.BEGIN}\nold\n{pages.END}\nafter\n", tmp_path)
     assert page.startswith("before\n")
     assert page.endswith("\nafter\n")
     assert "old" not in page
@@ -262,7 +268,7 @@ def test_the_readme_takes_its_numbers_from_the_files(tmp_path):
         'alt="Dots | and bars"',
     ):
         assert words in page
-    assert readme.with_results(page, tmp_path) == page
+    assert pages.with_results(page, tmp_path) == page
     assert "Table 1" not in page
     assert "faces" not in page
     found = Estimate(0.8, 0.7, 0.9, 0.01, np.nan, np.nan, "", 1, 100, 100, "")
@@ -276,12 +282,12 @@ def test_the_readme_takes_its_numbers_from_the_files(tmp_path):
         path.parent.mkdir(parents=True)
         Measures([Number(**asdict(found), experiment=experiment, **facts)]).write(path.parents[1] / "measures.parquet")
         pd.DataFrame(table).to_csv(path, index=False)
-        shown = readme.with_results(page, tmp_path)
+        shown = pages.with_results(page, tmp_path)
         assert rf"|a\|b|{len(name)}|82 ± 2 %|80.0 ± 1.0|200|1|Data, 1 of 2|" in shown
     assert "faces" in shown
 
 
-@pytest.mark.parametrize("page", ["", readme.BEGIN, f"{readme.END} {readme.BEGIN}", f"{readme.BEGIN * 2}{readme.END}"])
+@pytest.mark.parametrize("page", ["", pages.BEGIN, f"{pages.END} {pages.BEGIN}", f"{pages.BEGIN * 2}{pages.END}"])
 def test_a_readme_without_its_marks_is_left_alone(page, tmp_path):
     with pytest.raises(EquisetError, match=r"README\.md"):
-        readme.with_results(page, tmp_path)
+        pages.with_results(page, tmp_path)

@@ -18,7 +18,7 @@ def tables(tmp_path_factory):
 
 def test_layout_is_that_of_the_real_files(tables):
     folder, clusters, members = tables
-    assert set(members.names) == set(MEMBER_COLUMNS)
+    assert set(members.names) == {*MEMBER_COLUMNS, "THETA_I", "THETA_R"}
     assert len(members.names) == 22
     assert members["OBJID"].dtype.itemsize == 8
     assert members["RA"].dtype.itemsize == 8

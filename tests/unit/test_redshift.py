@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from equiset.data.redmapper.catalogue import FEATURES
 from equiset.errors import EquisetError
-from equiset.experiments.redshift import task as task_module
 from equiset.experiments.redshift.measures import KINDS, nmad
 from equiset.experiments.redshift.sets import SPLITS, choose_splits, make_sets, shared_rows
 from equiset.experiments.redshift.settings import RedshiftSets, RedshiftVariant
@@ -297,72 +296,6 @@ def test_target_units_give_the_same_redshift(store, tmp_path):
         network.layers[-1].bias.zero_()
     mean = read_json(tmp_path / "sets" / "sets.json")["scales"]["Z_SPEC"][0]
     assert task.predict(network)["z"].to_numpy() == pytest.approx(mean)
-
-
-# Catalogues that do not fit into memory
-
-
-@pytest.fixture
-def streamed(store, tmp_path, monkeypatch):
-    """Return a task that reads windows of a few clusters, and one that holds all, on the same sets."""
-    monkeypatch.setattr(task_module, "_BLOCK", 10)
-    sets = draw(store, tmp_path / "sets", holdout=0.2)
-
-    def tasks(**changes):
-        small = Task(variant(memory_mb=0.02, **changes), store, sets, CPU)
-        assert not small.splits
-        assert 1 < small.blocks_at_once < len(small.edges) - 2
-        return small, Task(variant(**changes), store, sets, CPU)
-
-    return tasks
-
-
-@pytest.mark.parametrize("features", ["columns", "footnote"])
-@pytest.mark.parametrize(("model", "batch_of"), [("set", "clusters"), ("mlp", "galaxies"), ("mlp", "clusters")])
-def test_a_streamed_epoch_has_the_same_sets_in_another_order(streamed, model, batch_of, features):
-    small, large = streamed(model=model, batch_of=batch_of, features=features)
-
-    def seen(task, seed):
-        return [_sets(batch) for batch in task.train_batches(torch.Generator().manual_seed(seed))]
-
-    streams, again, other, everything = seen(small, 0), seen(small, 0), seen(small, 1), seen(large, 0)
-    assert streams == again
-    assert streams != other
-    assert streams != everything
-    assert sorted(chain(*streams)) == sorted(chain(*other)) == sorted(chain(*everything))
-    assert (max(map(len, streams)) == 4) == ((model, batch_of) != ("mlp", "clusters"))
-    network = large.build_model().eval()
-    pd.testing.assert_frame_equal(small.predict(network), large.predict(network), rtol=1e-5, atol=1e-6)
-    held = [list(chain(*map(_sets, task.validation_batches()))) for task in (small, large)]
-    assert held[0] == held[1] != []
-
-
-def test_windows_keep_to_their_memory_and_mix_the_catalogue(streamed):
-    small, _ = streamed()
-    for split in SPLITS:
-        for window in small._windows(split, torch.Generator().manual_seed(0)):
-            assert window.features.nbytes + window.z_spec.nbytes <= 0.005 * 2**20
-            assert (window.features[:, 0] == window.numbers).all()
-    window = next(small._windows("train", torch.Generator().manual_seed(0)))
-    clusters = np.unique(small._cluster_of(window.numbers))
-    assert np.ptp(clusters) > len(clusters)
-
-
-def test_a_streamed_run_that_was_interrupted_ends_with_the_same_bits(streamed, tmp_path):
-    small, _ = streamed()
-    settings = small.settings.training.model_copy(update={"epochs": 3})
-    whole, _ = train(small, settings, 0, CPU, tmp_path / "whole.pt")
-    train(small, settings.model_copy(update={"epochs": 1}), 0, CPU, tmp_path / "cut.pt")
-    resumed, _ = train(small, settings, 0, CPU, tmp_path / "cut.pt")
-    assert all(torch.equal(one, other) for one, other in zip(whole.parameters(), resumed.parameters(), strict=True))
-
-
-def _sets(batch):
-    """Return the sets of a batch, each as the values of its members."""
-    x, z, _ = batch
-    sizes = x.sizes.tolist() if isinstance(x, PackedSets) else [1] * len(x)
-    rows = x.rows if isinstance(x, PackedSets) else x
-    return [part.tolist() for part in torch.cat([rows, z.nan_to_num(-1)[:, None]], 1).split(sizes)]
 
 
 # Measures

@@ -7,10 +7,9 @@ import pytest
 from equiset.experiments.redshift import results
 from equiset.experiments.redshift.settings import ExperimentSettings
 from equiset.files import write_json
-from equiset.results.intervals import Sample, over_items
+from equiset.results.intervals import Sample, standard_error
 
-from .made_up_runs import material as material_of
-from .made_up_runs import write_run
+from .made_up_runs import results_of, write_run
 
 
 def leave_run(folder, variant, seed, error, rows=40, holdout=0):
@@ -39,13 +38,13 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def material(tmp_path, store):
+def found(tmp_path, store):
     runs = [leave_run(tmp_path, name, seed, off) for name, off in (("set", 0.01), ("mlp", -0.03)) for seed in (0, 1)]
-    return material_of("redshift", *runs, store=store)
+    return results_of("redshift", *runs, store=store)
 
 
-def test_numbers_of_the_table(material):
-    table = results.scatter(material)
+def test_numbers_of_the_table(found):
+    table = results.scatter(found)
     numbers = table.numbers.set_index("variant")
     assert numbers["scatter"].to_dict() == pytest.approx({"set": 0.01, "mlp": 0.03, "catalogue": 0.02}, rel=1e-4)
     assert numbers["bias"].to_dict() == pytest.approx({"set": 0.01, "mlp": -0.03, "catalogue": -0.02}, rel=1e-4)
@@ -56,36 +55,36 @@ def test_numbers_of_the_table(material):
     assert "STAND-IN" in " ".join(table.notes)
 
 
-def test_holdout_is_named_and_not_measured(material, tmp_path, store):
+def test_holdout_is_named_and_not_measured(found, tmp_path, store):
     runs = [leave_run(tmp_path / "held", "set", seed, 0.01, holdout=7) for seed in (0, 1)]
-    table = results.scatter(material_of("redshift", *runs, store=store))
+    table = results.scatter(results_of("redshift", *runs, store=store))
     assert table.numbers["scatter"][0] == pytest.approx(0.01, rel=1e-4)
     assert table.numbers["test_galaxies"][0] == 80
     notes = " ".join(table.notes)
     assert "from the 100 for training" in notes
     assert "7 clusters were kept out of training for tuning" in notes
-    assert "kept out" not in " ".join(results.scatter(material).notes)
+    assert "kept out" not in " ".join(results.scatter(found).notes)
 
 
-def test_bins_cover_all_galaxies(material):
-    table = results.redshift_bins(material)
+def test_bins_cover_all_galaxies(found):
+    table = results.redshift_bins(found)
     one = table.numbers[table.numbers["variant"] == "set"]
     assert one["galaxies"].sum() == 80
     assert list(one["z_spec_from"]) == [0.1, 0.2, 0.3, 0.4]
 
 
-def test_everything_can_be_written(material, tmp_path):
+def test_everything_can_be_written(found, tmp_path):
     for name in (*ExperimentSettings.tables, *ExperimentSettings.figures):
-        shown = getattr(results, name)(material)
+        shown = getattr(results, name)(found)
         for ending in ("png", "pdf") if name == "figure5" else ("csv", "md", "tex"):
             shown.write(tmp_path / f"{name}.{ending}")
     assert "0.0100 to 0.0100" in (tmp_path / "scatter.md").read_text()
     assert (tmp_path / "figure5.png").stat().st_size > 10_000
 
 
-def test_estimates_of_the_same_galaxies_are_compared_one_by_one(material):
+def test_estimates_of_the_same_galaxies_are_compared_one_by_one(found):
     """The perceptron's are in another order; the difference of two constants has no error."""
-    apart = material.measures.get("mlp", "scatter", less="set")
+    apart = found.measures.get("mlp", "scatter", less="set")
     assert (apart.value, apart.low, apart.high) == pytest.approx((0.02, 0.02, 0.02), rel=1e-3)
 
 
@@ -93,5 +92,5 @@ def test_intervals_are_over_clusters():
     """Galaxies that share an error count once: the interval is that of 100 clusters, not of 1000 galaxies."""
     rng = np.random.default_rng(0)
     error = np.repeat(rng.normal(0, 0.02, 100), 10)
-    found, clusters = over_items(Sample(error, np.repeat(np.arange(100), 10)))
+    found, clusters = standard_error(Sample(error, np.repeat(np.arange(100), 10)))
     assert (found, clusters) == (pytest.approx(error.std() / 10, rel=0.02), 100)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS, experiment_module
-from equiset.experiments.report import _chapter, write_report
+from equiset.experiments.pages import _chapter, write_report
 from equiset.results.figures import Canvas, Figure
 from equiset.results.report import LARGE, duration, size
 from equiset.results.tables import Table
@@ -216,12 +216,12 @@ def test_numbers_are_said_as_people_say_them():
 def test_every_table_and_figure_has_a_caption():
     for experiment in EXPERIMENTS:
         chapter = _chapter(experiment, shown(experiment))
-        assert set(chapter.captions) == {*chapter.tables, *chapter.figures}
+        assert set(chapter.about.CAPTIONS) == {*chapter.tables, *chapter.figures}
 
 
 def test_a_chapter_has_what_runs_at_its_scale():
     chapter = _chapter("mnist_sums", ["figure1"])
-    assert (chapter.tables, chapter.figures) == ((), ("figure1",))
+    assert (chapter.tables, chapter.figures) == ([], ["figure1"])
 
 
 def test_a_table_writes_its_own_part_of_a_page(tmp_path):

@@ -4,14 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from equiset.experiments.measure import measure
+from equiset.experiments.jobs import measure, show
 from equiset.experiments.mnist_sums import results
-from equiset.experiments.show import show
 from equiset.results.figures import Canvas, NothingToShowError, draw_curve
 from equiset.results.tables import Table
 
 from ..latex import overfull_boxes
-from .made_up_runs import PAPER, ROOT, material, sums, write_run
+from .made_up_runs import PAPER, ROOT, results_of, sums, write_run
 
 CURVE = (0.1,) * 14 + (0.75, 0.5, 0.5, 0.5, 0.5, 0.5)
 
@@ -22,10 +21,10 @@ def run_of(folder, variant="IV-N6", share=0.5, scale="demo", **more):
 
 def test_the_accuracy_table_says_what_was_measured(tmp_path):
     runs = [run_of(tmp_path, seed=seed, share=share) for seed, share in ((0, 0.5), (1, 0.6))]
-    about = material("mnist_sums", *runs)
+    about = results_of("mnist_sums", *runs)
     table = results.accuracy(about)
     row = table.numbers.iloc[0]
-    last = about.measures("IV-N6", "validation_accuracy")
+    last = about.measures["IV-N6", "validation_accuracy"]
     assert row["validation_accuracy"] == last.value == pytest.approx(0.55)
     assert (row["validation_accuracy_low95"], row["validation_accuracy_high95"]) == (last.low, last.high)
     assert last.seed_sd == pytest.approx(np.std([0.5, 0.6], ddof=1))
@@ -33,7 +32,7 @@ def test_the_accuracy_table_says_what_was_measured(tmp_path):
     assert row["train_accuracy"] == 0.75
     assert row["guess_accuracy"] == 1.0  # all labels are the same
     assert (row["parameters"], row["seeds"]) == (12345, 2)
-    shown = table.shown.iloc[0]
+    shown = table.text.iloc[0]
     assert shown["Validation, last (%)"] == f"55.0 ± {100 * last.spread:.1f}"
     assert shown["95 % interval"] == f"{100 * last.low:.1f} to {100 * last.high:.1f}"
     assert shown["Validation, best (%)"] == "75.0"
@@ -45,7 +44,7 @@ def test_a_changed_file_changes_the_table(tmp_path):
 
     def shown(name):
         numbers, page = tmp_path / f"{name}.parquet", tmp_path / f"{name}.md"
-        measure("mnist_sums", [run.folder], [], "demo", numbers)
+        measure("mnist_sums", [run.folder], [], numbers)
         claims = ROOT / "workflow" / "claims.yaml"
         show("mnist_sums", "accuracy", [run.folder], None, [], numbers, claims, {}, [page])
         return page.read_text()
@@ -67,7 +66,7 @@ def test_a_changed_file_changes_the_table(tmp_path):
 )
 def test_every_table_names_its_data_scale_and_seeds(tmp_path, kind, share, data, words):
     table = results.accuracy(
-        material(
+        results_of(
             "mnist_sums",
             write_run(
                 tmp_path, "mnist_sums", "IV-N6", sums(0.5), scale="demo", kind=kind, data=data, **{"share": share}
@@ -81,8 +80,8 @@ def test_every_table_names_its_data_scale_and_seeds(tmp_path, kind, share, data,
 
 def test_no_table_holds_a_time(tmp_path):
     """Times differ from run to run; run.json has them."""
-    table = results.accuracy(material("mnist_sums", run_of(tmp_path)))
-    columns = [*table.numbers.columns, *table.shown.columns]
+    table = results.accuracy(results_of("mnist_sums", run_of(tmp_path)))
+    columns = [*table.numbers.columns, *table.text.columns]
     assert not [name for name in columns if "minute" in name.lower() or "second" in name.lower()]
 
 
@@ -107,6 +106,24 @@ def test_formats(tmp_path):
         table.write(tmp_path / "t.xls")
 
 
+def test_cells_without_a_name_or_a_heading_are_left_out(tmp_path):
+    rows = [
+        [("model", "Model", "a|b"), ("width", "", 8), ("", "Size|", "8 x 8"), ("", "Accuracy (%)|Acc.", 0.5, "50.0")],
+        [("model", "", "c"), ("width", "", 9)],
+        [("", "Model", "others (quoted)")],
+    ]
+    table = Table.of(rows, "A caption.", "A note.")
+    assert table.numbers.to_dict("list") == {"model": ["a|b", "c"], "width": [8, 9]}
+    assert table.markdown(padded=False).splitlines() == [
+        "|Model|Size|Accuracy (%)|",
+        "|---|---|---|",
+        r"|a\|b|8 x 8|50.0|",
+        "|others (quoted)|—|—|",
+    ]
+    table.write(tmp_path / "t.tex")
+    assert r"Model & Acc. \\" in (tmp_path / "t.tex").read_text()
+
+
 def test_minus_signs_are_typeset_for_people_and_plain_in_numbers(tmp_path):
     shown = pd.DataFrame({"Run": ["set-1000"], "Change": ["[-0.5, -.25]"], "On": ["2026-11-16"]})
     table = Table(pd.DataFrame({"change": [-0.5]}), shown, "A caption.", ())
@@ -128,7 +145,7 @@ def test_figures_are_the_same_bytes_each_time_and_change_with_the_data(tmp_path,
         contents = []
         for suffix in ("png", "pdf"):
             path = tmp_path / name / f"f.{suffix}"
-            getattr(results, figure)(material("mnist_sums", *runs)).write(path)
+            getattr(results, figure)(results_of("mnist_sums", *runs)).write(path)
             contents.append(path.read_bytes())
         return contents
 
@@ -144,27 +161,27 @@ def texts(figure):
 
 
 def test_figures_survive_missing_variants_and_speak_of_bands_only_where_there_are_some(tmp_path):
-    one = results.figure1(material("mnist_sums", run_of(tmp_path)))
+    one = results.figure1(results_of("mnist_sums", run_of(tmp_path)))
     one.write(tmp_path / "one.png")
     assert (tmp_path / "one.png").stat().st_size > 1000
     assert "Bands" not in texts(one)
     assert "training, running\n(with dropout) training, after the\nlast epoch" in texts(one)  # two, each by its name
-    two = results.figure1(material("mnist_sums", run_of(tmp_path / "b"), run_of(tmp_path / "b", seed=1)))
+    two = results.figure1(results_of("mnist_sums", run_of(tmp_path / "b"), run_of(tmp_path / "b", seed=1)))
     assert "Bands span the seeds." in texts(two)
 
 
 def test_figure_1_beside_a_run_without_predictions(tmp_path):
     without = run_of(tmp_path, "III-N6")
     (without.folder / "predictions.parquet").unlink()
-    figure = results.figure1(material("mnist_sums", without, run_of(tmp_path, "IV-N6", share=0.25)))
-    assert figure.seen.endswith("after the last one: IV-N6 25.0 %.")
+    figure = results.figure1(results_of("mnist_sums", without, run_of(tmp_path, "IV-N6", share=0.25)))
+    assert figure.description.endswith("after the last one: IV-N6 25.0 %.")
     dotted = [line for line in figure.canvas.axes[0].lines if line.get_linestyle() == ":"]
     assert [line.get_ydata()[0] for line in dotted] == [100]  # all labels are the same
 
 
 def test_growing_dropout_is_drawn_only_where_it_grows(tmp_path):
     with pytest.raises(NothingToShowError, match="two rates"):
-        results.dropout(material("mnist_sums", run_of(tmp_path, "I-N6")))
+        results.dropout(results_of("mnist_sums", run_of(tmp_path, "I-N6")))
     settings = PAPER.experiment("mnist_sums")
     assert "dropout" in settings.shown
     few = settings.model_copy(update={"run": ["I-N3", "I-N6", "IV-N6"]})

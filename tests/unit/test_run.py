@@ -11,8 +11,7 @@ from torch import nn
 
 from equiset.config.specs import run_spec, sets_spec
 from equiset.errors import EquisetError, MissingFileError
-from equiset.experiments.draw import draw_sets
-from equiset.experiments.measure import analyse_runs, measure
+from equiset.experiments.jobs import analyse_runs, draw_sets, measure
 from equiset.files import digest, read_json, read_parquet, write_json
 from equiset.results.publish import publish
 from equiset.training import run as runs
@@ -164,7 +163,7 @@ def test_missing_and_damaged_files_of_a_run_are_named(tasks, places, tmp_path):
     with pytest.raises(EquisetError, match=r"weights\.safetensors is damaged"):
         evaluate_run(run, *places, tmp_path / "again.parquet")
     (run / "weights.safetensors").unlink()
-    with pytest.raises(MissingFileError, match=r"weights\.safetensors is not there\. Run snakemake again"):
+    with pytest.raises(EquisetError, match=r"it has no weights\.safetensors"):
         evaluate_run(run, *places, tmp_path / "again.parquet")
     (run / "run.json").write_text("{")
     with pytest.raises(EquisetError, match=r"run\.json cannot be read: .*Delete it and run the same command again"):
@@ -216,9 +215,9 @@ def test_no_cut_and_no_flipped_bit_of_weights_passes(tmp_path):
 
 def test_runs_of_another_experiment_are_not_measured(tasks, places, tmp_path):
     run = make(tasks, places, tmp_path, 1)
-    measure("mnist_sums", [run], [], "smoke", tmp_path / "measures.parquet")
+    measure("mnist_sums", [run], [], tmp_path / "measures.parquet")
     with pytest.raises(EquisetError, match="is a run of mnist_sums, not of redshift"):
-        measure("redshift", [run], [], "smoke", tmp_path / "other.parquet")
+        measure("redshift", [run], [], tmp_path / "other.parquet")
     with pytest.raises(EquisetError, match="is a run of mnist_sums, not of point_clouds"):
         analyse_runs("point_clouds", "robustness", [run], places[0], {}, tmp_path / "other.parquet", threads=1)
     assert not (tmp_path / "other.parquet").exists()

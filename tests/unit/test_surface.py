@@ -9,7 +9,7 @@ from equiset.data.modelnet40.meshes import points_of
 from equiset.data.modelnet40.surface import sample_surface
 from equiset.errors import EquisetError
 
-FAMILIES = stand_in.families()
+FAMILIES = stand_in.FAMILIES
 
 
 def barycentric(points, corners):
@@ -67,7 +67,7 @@ def test_degenerate_faces_get_no_points_and_repeated_ones_count_twice():
 
 
 def test_a_mesh_far_from_the_origin_keeps_its_shape():
-    vertices, triangles = stand_in.build(FAMILIES["chair"], np.random.default_rng(1))
+    vertices, triangles = stand_in.draw(FAMILIES["chair"], np.random.default_rng(1))
     near = sample_surface(vertices, triangles, 100, np.random.default_rng(0)).points
     far = sample_surface(1e-3 * vertices + 1e6, triangles, 100, np.random.default_rng(0)).points
     np.testing.assert_allclose(near, far, atol=1e-5)

@@ -74,7 +74,7 @@ def test_without_log_lines_the_share_is_unknown(left):
     left("train/x/a/seed0", 0, 60, started=None)
     table = time_by_rule(read(left))
     assert "an unknown part" in table.notes[0]
-    assert "—" in table.shown.to_string()
+    assert "—" in table.text.to_string()
 
 
 def test_table_and_figure_are_written(left):

@@ -23,7 +23,7 @@ class Project:
         for name in ("Snakefile", "workflow", "src", "profiles", "environment.yml"):
             (folder / name).symlink_to(ROOT / name)
         shutil.copy(ROOT / "config.yaml", folder)
-        self.edit("tracking", "live", value=False)  # a process beside each of many short runs
+        self.edit("tracking", "live", value=False)  # nobody looks at them
 
     def snakemake(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
         command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments, "--config", "scale=smoke"]

@@ -23,7 +23,7 @@ def queued(project, *options, **config):
     (project.folder / "profile.yaml").write_text(yaml.safe_dump(profile | {"executor": "standin"}))
     command = [sys.executable, "-m", "snakemake", "--profile", "profile.yaml", *options]
     # Only what is sent: from this rule on, jobs run on the machine of Snakemake.
-    command += ["--omit-from", "track", "--config", "scale=smoke"]
+    command += ["--omit-from", "track", "track_report", "--config", "scale=smoke"]
     command += [f"{key}={value}" for key, value in config.items()]
     paths = os.pathsep.join([str(ROOT / "src"), str(Path(__file__).parent)])
     environment = os.environ | {"PYTHONPATH": paths}

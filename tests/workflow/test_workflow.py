@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from equiset.config.resolve import resolve
 from equiset.config.specs import run_spec
-from equiset.experiments import EXPERIMENTS, readme
+from equiset.experiments import EXPERIMENTS, pages
 from equiset.files import digest, digest_json, read_json, write_json
 from equiset.results.claims_table import headline
 from equiset.results.measures import Measures
@@ -180,7 +180,8 @@ def test_nothing_waits_for_mlflow(finished):
     graph = finished.snakemake("--rulegraph", "dot", "--quiet", "all").stdout
     number = {name: place for place, name in re.findall(r'(\d+)\[label *= *"(\w+)"', graph)}
     edges = re.findall(r"(\d+) -> (\d+)", graph)
-    assert [after for before, after in edges if before == number["track"]] == [number["default"]]
+    assert [after for before, after in edges if before == number["track"]] == [number["track_report"]]
+    assert [after for before, after in edges if before == number["track_report"]] == [number["default"]]
 
 
 def test_mlflow_has_every_run(finished):
@@ -189,7 +190,9 @@ def test_mlflow_has_every_run(finished):
     database.close()
     settings = [config_of(finished).experiment(name) for name in EXPERIMENTS]
     runs = [f"{name}/seed{seed}" for one in settings for name in one.running for seed in one.seeds]
-    assert names == sorted([*runs, *EXPERIMENTS])  # tables and figures are runs of an experiment of their own
+    runs += [f"{name}/all seeds" for one in settings for name in one.running if len(one.seeds) > 1]
+    # Tables, figures and the report are runs of an experiment of their own.
+    assert names == sorted(f"{name} (smoke)" for name in [*runs, *EXPERIMENTS, "report"])
 
 
 def test_a_number_is_the_same_wherever_it_is_shown(finished):
@@ -197,7 +200,7 @@ def test_a_number_is_the_same_wherever_it_is_shown(finished):
     folder = finished.folder / "results" / "smoke"
     predictions = pd.read_parquet(folder / "point_clouds/runs/set-1000/seed0/predictions.parquet")
     by_hand = (predictions["label"] == predictions["predicted"]).mean()
-    number = Measures.read(folder / "point_clouds/measures.parquet")("set-1000", "test_accuracy")
+    number = Measures.read(folder / "point_clouds/measures.parquet")["set-1000", "test_accuracy"]
     assert number.value == by_hand
     table = pd.read_csv(folder / "point_clouds/tables/table1.csv").set_index("variant").loc["set-1000"]
     condition = pd.read_csv(folder / "claims/conditions.csv").set_index("claim").loc["P2"]
@@ -212,20 +215,20 @@ def test_a_number_is_the_same_wherever_it_is_shown(finished):
     assert f"<div>{shown}</div>" in page
     assert f">{number.with_spread}</td>" in page
     with sqlite3.connect(finished.folder / "results" / "mlflow.db") as database:
-        query = "select run_uuid from runs where name = 'set-1000/seed0'"
+        query = "select run_uuid from runs where name = 'set-1000/seed0 (smoke)'"
         ((run,),) = database.execute(query).fetchall()
         query = "select value from metrics where key = ? and run_uuid = ?"
         sent = [database.execute(query, (f"result/test_accuracy{end}", run)).fetchone()[0] for end in names]
     database.close()
     assert tuple(sent) == ends
-    assert f"|{number.with_spread}|" in readme.with_results(f"{readme.BEGIN}{readme.END}", folder)
+    assert f"|{number.with_spread}|" in pages.with_results(f"{pages.BEGIN}{pages.END}", folder)
     # A figure that shows a number has it as text, from the same place.
-    scatter = Measures.read(folder / "redshift/measures.parquet")("set", "scatter")
+    scatter = Measures.read(folder / "redshift/measures.parquet")["set", "scatter"]
     assert f"| {scatter.with_spread} " in (folder / "redshift/tables/scatter.md").read_text()
     pdf = (folder / "redshift/figures/figure5.pdf").read_bytes()
     streams = b"".join(zlib.decompress(part) for part in re.findall(rb"stream\r?\n(x.*?)endstream", pdf, re.S))
     letters = "".join(re.findall(r"\(((?:[^()\\]|\\.)*)\)", streams.decode("latin-1"))).replace("\0", "")
-    assert f"scatter {scatter.shown}" in letters
+    assert f"scatter {scatter.text}" in letters
 
 
 def test_a_network_gives_the_same_answers_again(finished):
@@ -274,8 +277,8 @@ def test_editing_a_variant_reruns_that_variant_and_what_depends_on_it(finished):
     original = (finished.folder / "config.yaml").read_text()
     try:
         finished.edit("experiments", "mnist_sums", "variants", "IV-N3", "dropout", value=0.3)
-        once = ("measure_runs", "tabulate", "plot", "judge_claims", "track", "write_report", "default")
-        once += ("judge_claims_of_one",)
+        once = ("measure_runs", "tabulate", "plot", "judge_claims", "judge_claims_of_one", "write_report")
+        once += ("track", "track_report", "default")
         assert finished.planned() == {"train": 2, "evaluate": 2, **dict.fromkeys(once, 1)}
     finally:
         (finished.folder / "config.yaml").write_text(original)
@@ -324,7 +327,7 @@ def test_a_number_in_a_network_repeats_the_trainings_of_its_experiment(finished)
         network = source / "experiments" / "mnist_sums" / "networks.py"
         network.write_text(other_number(network.read_text()))
         judged = ("measure_runs", "judge_claims", "judge_claims_of_one")
-        once = dict.fromkeys((*judged, "tabulate", "plot", "track", "write_report", "default"), 1)
+        once = dict.fromkeys((*judged, "tabulate", "plot", "track", "write_report", "track_report", "default"), 1)
         assert finished.planned() == {"train": 4, "evaluate": 4, **once}
     assert set(re.findall(r"results/smoke/logs/train/(\w+)/", finished.said)) == {"mnist_sums"}
 
@@ -342,16 +345,17 @@ def test_another_mirror_or_time_limit_repeats_nothing(finished):
 
 
 def test_a_tracking_server_gets_the_runs_and_nothing_else_is_repeated(finished):
-    """As soon as the environment names one. Its password is in no plan."""
-    address = "https://me:secret@tracking.example.org"
-    assert finished.planned(MLFLOW_TRACKING_URI=address) == {"track": len(EXPERIMENTS), "default": 1}
+    """As soon as the environment names one. The password of a database is in no plan."""
+    sent = {"track": len(EXPERIMENTS), "track_report": 1, "default": 1}
+    address = "postgresql://me:secret@tracking.example.org/mlflow"
+    assert finished.planned(MLFLOW_TRACKING_URI=address) == sent
     assert "secret" not in finished.said
     original = (finished.folder / "config.yaml").read_text()
     try:
         finished.edit("tracking", "live", value=True)
         assert finished.planned() == {}
         finished.edit("tracking", "uri", value="https://tracking.example.org")
-        assert finished.planned() == {"track": len(EXPERIMENTS), "default": 1}
+        assert finished.planned() == sent
     finally:
         (finished.folder / "config.yaml").write_text(original)
 

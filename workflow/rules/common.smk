@@ -20,12 +20,13 @@ os.environ.update(
 )
 
 from equiset.config.resolve import REFERENCE, SCALES, project_config
-from equiset.config.specs import analysis_spec, fetch_spec, manifest_spec, prepare_spec, run_spec, sets_spec
+from equiset.config.specs import analysis_spec, fetch_spec, prepare_spec, raw_spec, run_spec, sets_spec
 from equiset.data import DATASETS
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS
 from equiset.experiments.laws.settings import Laws
 from equiset.fingerprint import fingerprint, training_code
+from equiset.tracking import create_database, store_uri, without_password
 from equiset.training.provenance import has_gpu
 
 RUN_FILES = ("run.json", "metrics.parquet", "predictions.parquet")
@@ -64,7 +65,7 @@ def raw_files(scale, dataset):
     """What decides which raw files there are: settings, the content of a user's own folder, the code of a stand-in."""
     settings = config_at(scale).dataset(dataset)
     code = fingerprint(f"data/{dataset}/stand_in*") if settings.source == "stand-in" else ""
-    return {**manifest_spec(config_at(scale), dataset), "code": code}
+    return {**raw_spec(config_at(scale), dataset), "code": code}
 
 
 def possible(scale, files):
@@ -148,3 +149,18 @@ def shown_files(scale, experiment, endings=("csv", "md", "tex", "html", "png", "
         for ending in possible
         if ending in endings
     ]
+
+
+def tracking_uri():
+    """Where MLflow keeps the runs, without a password: Snakemake stores parameters."""
+    try:
+        return without_password(store_uri(config_at().tracking.uri))
+    except EquisetError as error:
+        raise WorkflowError(str(error)) from None
+
+
+def mirror_of(wildcards, output):
+    """The address that the data of an experiment are downloaded from."""
+    settings = config_at(wildcards.scale)
+    dataset = settings.dataset(settings.experiment(wildcards.experiment).dataset)
+    return next(value[0] for key, value in dataset if key.endswith("mirrors"))

@@ -96,7 +96,7 @@ rule describe_published:
     conda:
         "../../environment.yml"
     params:
-        code=code("results/*"),
+        code=code("results/*", "experiments/pages.py"),
         title=lambda wildcards: config_at().experiment(wildcards.experiment).title,
     message:
         "Writing {output.page}"
@@ -122,7 +122,7 @@ rule readme:
     conda:
         "../../environment.yml"
     params:
-        code=code("results/*"),
+        code=code("results/*", "experiments/pages.py"),
         reference=lambda wildcards, input: str(Path(input[0]).parents[1]),
     message:
         "Writing the published results into README.md"

@@ -38,7 +38,7 @@ rule write_report:
     conda:
         "../../environment.yml"
     params:
-        code=code("results/*", "experiments/*/about.py"),
+        code=code("results/*", "experiments/pages.py", "experiments/*/about.py"),
         shown=lambda wildcards: {name: shown_names(wildcards.scale, name) for name in EXPERIMENTS},
     message:
         "Writing {output.page}"

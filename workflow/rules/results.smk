@@ -17,7 +17,6 @@ rule measure_runs:
     params:
         code=code("results/*", "experiments/{experiment}/measures.py"),
         runs=run_folders,  # a new order in the config is a change, and inputs have none
-        scale=scale_of_runs,
     message:
         "Measuring the runs of {wildcards.experiment}"
     script:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from equiset.errors import one_line_errors
-from equiset.experiments.measure import analyse_runs
+from equiset.experiments.jobs import analyse_runs
 
 with one_line_errors(snakemake.log[0]):
     analyse_runs(

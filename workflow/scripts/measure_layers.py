@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from equiset.errors import one_line_errors
-from equiset.experiments.measure import measure_laws
+from equiset.experiments.laws.measurements import measure_layers
 
 with one_line_errors(snakemake.log[0]):
-    measure_laws(snakemake.params.settings, Path(snakemake.output.run).parent, snakemake.threads)
+    measure_layers(snakemake.params.settings, Path(snakemake.output.run).parent, snakemake.threads)

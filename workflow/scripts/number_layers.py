@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from equiset.errors import one_line_errors
-from equiset.experiments.measure import LAWS, measure
+from equiset.experiments.laws.measures import number_layers
 
 with one_line_errors(snakemake.log[0]):
-    measured = [Path(file) for file in snakemake.input.measured]
-    measure(LAWS, [], measured, snakemake.params.scale, Path(snakemake.output.measures))
+    tables = [Path(file) for file in snakemake.input.measured]
+    number_layers(tables, snakemake.params.scale).write(Path(snakemake.output.measures))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from equiset.errors import one_line_errors
-from equiset.experiments.report import write_report
+from equiset.experiments.pages import write_report
 
 with one_line_errors(snakemake.log[0]):
     write_report(

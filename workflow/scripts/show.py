@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from equiset.errors import one_line_errors
-from equiset.experiments.show import show
+from equiset.experiments.jobs import show
 
 with one_line_errors(snakemake.log[0]):
     show(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from equiset.errors import one_line_errors
-from equiset.tracking.track import track_runs
+from equiset.tracking.send import track_runs
 
 with one_line_errors(snakemake.log[0]):
     track_runs(
@@ -15,5 +15,6 @@ with one_line_errors(snakemake.log[0]):
         measures=Path(snakemake.input.measures),
         claims=Path(snakemake.input.claims[0]).parent,
         roles=dict(snakemake.params.roles),
+        mirror=snakemake.params.mirror,
         output=Path(snakemake.output.tracked),
     )

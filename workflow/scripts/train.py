@@ -11,7 +11,7 @@ with one_line_errors(snakemake.log[0]):
     if snakemake.params.tracking["live"]:
         from equiset.tracking.live import live
 
-        watching = live(snakemake.params.tracking["uri"], run)
+        watching = live(snakemake.params.tracking["uri"])
     with watching as watch:
         train_run(
             snakemake.params.spec,

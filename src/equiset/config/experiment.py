@@ -107,6 +107,11 @@ class Experiment(Settings):
                 raise ValueError(f"variants.{name}.sets: no sets are named {variant.sets!r}, only {list(self.sets)}")
             if variant.role.changes and variant.role.changes not in self.variants:
                 raise ValueError(f"variants.{name}.role.changes: no variant is named {variant.role.changes!r}")
+            before = [name]
+            while (before[-1] in self.variants) and (other := self.variants[before[-1]].role.changes):
+                if other in before:
+                    raise ValueError(f"variants.{name}.role.changes: {' changes '.join([*before, other])}, in a circle")
+                before.append(other)
         unknown = [name for name in self.run if name not in self.variants] if self.run != "all" else []
         if unknown:
             raise ValueError(f"run: no variant is named {unknown[0]!r}, only {list(self.variants)}")

@@ -1,8 +1,8 @@
-"""The typed config: what `config.yaml` may say, at one scale.
+"""The typed config at one scale.
 
-`config.yaml` holds the paper's own values. A scale is a set of changes to them (`scales.demo`). What the user says is
-laid over both, but for a copy of `config.yaml` in full, of which what differs counts. The result is validated as a
-whole; the first thing a user hears of a wrong key or value is the key's full name.
+`config.yaml` holds the paper's own values. A scale is a set of changes to them (`scales.demo`). The user's changes win
+over both; of a copy of `config.yaml` in full, those values count that differ. The result is validated as a whole, and a
+wrong key or value is reported with the key's full name.
 """
 
 from collections.abc import Iterable
@@ -40,8 +40,8 @@ class Tracking(Settings):
     def _holds_no_password(cls, uri: str | None) -> str | None:
         if uri and ("@" in uri.partition("://")[2].partition("/")[0] or "?" in uri):
             raise ValueError(
-                "leave user, password and options out, which would end up in logs and results: name them by MLflow's "
-                "variables MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the whole address by "
+                "leave user, password and options out, which would end up in logs and results: set the environment's "
+                "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD; for a database, the whole address as its "
                 "MLFLOW_TRACKING_URI"
             )
         return uri
@@ -64,11 +64,16 @@ class Config(Settings):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks are trained. `auto` takes a GPU if this machine has one; for a cluster's say `cuda`."""
     data_folder: str = Field("data", min_length=1)
-    """Where downloads are kept. They are shared by all scales."""
+    """Where downloads are kept. They are shared by all scales. `~` is the home folder."""
     tracking: Tracking = Tracking()
     datasets: _Datasets  # type: ignore[valid-type]
     experiments: _Experiments  # type: ignore[valid-type]
     laws: Laws
+
+    @field_validator("data_folder")
+    @classmethod
+    def _at_home(cls, folder: str) -> str:
+        return str(Path(folder).expanduser())
 
     def dataset(self, name: str) -> Settings:
         return getattr(self.datasets, name)
@@ -94,12 +99,12 @@ def read_config(path: Path) -> dict[str, Any]:
     return content
 
 
-def user_changes(base: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+def user_changes(base: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
     """Return the values of `--configfile` and `--config` that win over a scale.
 
     These are all of them; of a copy of the config in full, known by its scales, those that differ from the project's.
     """
-    values = {key: _as_in_a_file(value) for key, value in said.items()}
+    values = {key: _as_in_a_file(value) for key, value in config.items()}
     return _differences(values, base) if "scales" in values else values
 
 
@@ -132,40 +137,39 @@ def resolve(raw: dict[str, Any], scale: str | None = None, overrides: dict[str, 
     """
     overrides = overrides or {}
     raw = merge(raw, overrides)
-    changes = raw.pop("scales", None) or {}
+    changes = raw.pop("scales", {})
     scale = scale or overrides.get("scale") or raw.get("scale", "demo")
     if scale not in SCALES:
         raise EquisetError(f"config key 'scale': {scale!r} is not one of {', '.join(SCALES)}")
     if not isinstance(changes, dict) or set(changes) - set(SCALES):
         raise EquisetError(f"config key 'scales': expected the keys {', '.join(SCALES)}, got {changes!r:.80}")
     for name, change in changes.items():
-        if not isinstance(change or {}, dict):
+        if not isinstance(change, dict):
             raise EquisetError(f"config key 'scales.{name}': expected keys with values, got {change!r:.80}")
     overrides = {key: value for key, value in overrides.items() if key != "scales"}
-    merged = merge(merge(merge(raw, changes.get(scale) or {}), overrides), {"scale": scale})
+    merged = merge(merge(merge(raw, changes.get(scale, {})), overrides), {"scale": scale})
     return validate(Config, _lay_defaults_under_variants(merged))
 
 
 def project_config(
-    root: Path, said: dict[str, Any], scale: str | None = None, files: Iterable[str | Path] = ()
+    root: Path, config: dict[str, Any], scale: str | None = None, files: Iterable[str | Path] = ()
 ) -> Config:
-    """Return the validated config of a project at a scale, with what the user says by `--configfile` and `--config`.
+    """Return the validated config of a project at a scale, with the user's `--configfile` and `--config`.
 
     At the scale of the published runs it is the paper's with the changes of `workflow/reference.yaml`, and the variants
     that were published.
 
     Args:
         root: folder of the project.
-        said: what the user says.
+        config: what Snakemake read from both.
         scale: by default the one that the config names.
-        files: of `--configfile`, from which `said` was read. Only faults are looked for: of two keys of one name
-            Snakemake takes the last.
+        files: of `--configfile`, checked for keys that are there twice, of which Snakemake takes the last.
     """
     for file in files:
         read_config(Path(file))
     base = read_config(root / "config.yaml")
     if scale != REFERENCE:
-        return resolve(base, scale, user_changes(base, said))
+        return resolve(base, scale, user_changes(base, config))
     changes = user_changes(base, read_config(root / "workflow" / "reference.yaml"))
     for name in EXPERIMENTS:
         published = {path.parts[-3] for path in Path("results", REFERENCE, name).glob("runs/*/*/run.json")}

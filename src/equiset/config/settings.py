@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -52,8 +52,7 @@ def _explain(fault: dict[str, Any], kind: type[Settings], where: tuple[str, ...]
     key = ".".join([*where, *parts])
     match fault["type"]:
         case "extra_forbidden":
-            close = get_close_matches(str(fault["loc"][-1]), set(_field_names(kind.model_json_schema())), n=1)
-            return f"config key '{key}' is unknown" + (f"; did you mean '{close[0]}'?" if close else "")
+            return f"config key '{key}' is unknown{_hint(kind, parts, where)}"
         case "missing":
             return f"config key '{key}' is missing"
         case "value_error":  # from our own validators, which say everything themselves
@@ -62,8 +61,38 @@ def _explain(fault: dict[str, Any], kind: type[Settings], where: tuple[str, ...]
             return f"config key '{key}': {fault['msg'][0].lower()}{fault['msg'][1:]}, got {fault['input']!r:.80}"
 
 
-def _field_names(schema: Any) -> Iterator[str]:
-    if isinstance(schema, dict):
-        yield from schema.get("properties", {})
-    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
-        yield from _field_names(part)
+def _hint(kind: type[Settings], wrong: list[str], where: tuple[str, ...]) -> str:
+    """Return a question that names a similar key: one beside the wrong one, or else one of the same name elsewhere."""
+    *level, name = wrong
+    paths = [_filled(path, level) for path in _paths(kind)]
+    beside = {path[-1]: path for path in paths if path[:-1] == level}
+    close = get_close_matches(name, beside, n=1)
+    found = [beside[close[0]]] if close else [path for path in paths if path[-1] == name]
+    return (
+        f"; did you mean '{'.'.join([*where, *max(found, key=lambda path: _common(path, level))])}'?" if found else ""
+    )
+
+
+def _paths(kind: type[Settings], above: tuple[str, ...] = ()) -> Iterator[list[str]]:
+    """Yield the keys of all settings, each as the path that leads to it, with `*` for names that users choose."""
+    for name, field in kind.model_fields.items():
+        yield [*above, name]
+        chosen = ("*",) if get_origin(field.annotation) is dict else ()
+        for inner in _settings_in(field.annotation):
+            yield from _paths(inner, (*above, name, *chosen))
+
+
+def _settings_in(annotation: Any) -> list[type[Settings]]:
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _settings_in(part)]
+
+
+def _filled(path: list[str], names: list[str]) -> list[str]:
+    """Return a path with the names that were chosen, where it has a `*`."""
+    same = all(one in (other, "*") for one, other in zip(path, names, strict=False))
+    return [names[at] if same and one == "*" and at < len(names) else one for at, one in enumerate(path)]
+
+
+def _common(path: list[str], other: list[str]) -> int:
+    return sum(one == two for one, two in zip(path, other, strict=False))

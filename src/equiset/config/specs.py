@@ -1,5 +1,7 @@
 """What each job of the workflow is told: one dictionary with all that decides its result, and nothing else."""
 
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -7,6 +9,9 @@ from pydantic import Field
 
 from equiset.config.experiment import Sets, Variant
 from equiset.config.settings import Settings, validate
+from equiset.data import dataset_module
+from equiset.data.manifest import content, own_folder
+from equiset.errors import EquisetError
 from equiset.experiments import experiment_module
 
 if TYPE_CHECKING:  # it knows all data sets and experiments, and a job needs one
@@ -48,28 +53,25 @@ def run_settings(spec: dict[str, Any]) -> Any:
 
 
 def fetch_spec(config: "Config", dataset: str) -> dict[str, Any]:
-    """Return all that is said of a data set, also how its files are brought here."""
+    """Return all settings of a data set, also how its files are downloaded."""
     return {"dataset": dataset, "settings": config.dataset(dataset).model_dump(mode="json")}
 
 
-def manifest_spec(config: "Config", dataset: str) -> dict[str, Any]:
-    """Return what decides which raw files there will be; for a user's own folder, its current content."""
-    from equiset.data.inventory import identify
-
+def raw_spec(config: "Config", dataset: str) -> dict[str, Any]:
+    """Return what decides which raw files there are; for a user's own folder, also what it holds now."""
     settings = config.dataset(dataset)
-    unused = {"folder", "stand_in"} - {settings.source.replace("-", "_")}
-    dumped = settings.model_dump(mode="json", exclude={*settings.bringing, *settings.preparing, *unused})
-    own = {"content": identify(settings, Path(config.data_folder, dataset))} if settings.source == "folder" else {}
-    return {"dataset": dataset, "settings": dumped, **own}
+    spec = {"dataset": dataset, "settings": settings.raw()}
+    if settings.source == "folder":
+        # Not input files of the rule: there may be 200,000 of them.
+        with suppress(EquisetError, OSError):  # which `fetch` reports
+            files = dataset_module(dataset).find(own_folder(settings))
+            spec["content"] = content(chain.from_iterable(files.values()), Path(config.data_folder, dataset))
+    return spec
 
 
 def prepare_spec(config: "Config", dataset: str) -> dict[str, Any]:
-    """Return what decides the arrays that are made of given raw files."""
-    settings = config.dataset(dataset)
-    return {
-        "dataset": dataset,
-        "settings": settings.model_dump(mode="json", exclude={*settings.bringing, *settings.choosing}),
-    }
+    """Return what decides the arrays that are made of the raw files."""
+    return {"dataset": dataset, "settings": config.dataset(dataset).arrays()}
 
 
 def sets_spec(config: "Config", experiment: str, sets: str, seed: int) -> dict[str, Any]:

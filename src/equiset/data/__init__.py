@@ -1,16 +1,17 @@
-"""The data sets: from a source to checked raw files (`fetch`), and on to arrays that training reads (`prepare`).
+"""The data sets: from a source to raw files (`fetch`), and on to arrays that training reads (`prepare`).
 
-Each is a module with three names:
+Each is a package with four names:
 
 `SETTINGS`
     its class of settings, a `equiset.data.source.SourceSettings`, found under `datasets.<name>` in the configuration;
+`find(folder) -> files`
+    finds the raw files in a user's folder, by role: the one list of what is read and of what is watched for changes;
 `fetch(settings, cache) -> manifest`
-    brings or finds the raw files and says in a dictionary what they are: `dataset`, `source`, `kind` (whose data
-    these are: see `equiset.data.source.Kind`), `share` (of the paper's items), `description`, and `files` with path,
-    bytes, sha256 and origin by role. `cache` is a folder that lasts from run to run;
+    downloads, finds or makes the raw files and describes them: see `equiset.data.manifest`. `cache` is a folder that
+    lasts from run to run;
 `prepare(manifest, folder, settings, threads)`
-    checks the raw files against the manifest and writes arrays and `store.json` into `folder`. The store repeats what
-    the manifest says of the data; where only reading the items can tell, `kind` and `share` are settled here.
+    writes arrays and `store.json` into `folder`. The store repeats what the manifest says of the data; where only
+    reading the items can tell, `kind` and `share` are settled here.
 """
 
 from importlib import import_module
@@ -36,11 +37,11 @@ def dataset_module(name: str) -> ModuleType:
 
 
 def fetch_dataset(dataset: str, settings: dict[str, Any], cache: Path, manifest: Path) -> None:
-    """Bring the raw files of a data set to this machine, check them, and write a manifest that names them.
+    """Get the raw files of a data set onto this machine, and write a manifest that names them.
 
     Args:
         dataset: its name.
-        settings: what the config says about it.
+        settings: its part of the config.
         cache: folder for downloads that lasts from run to run.
         manifest: JSON file to write.
     """
@@ -56,7 +57,7 @@ def prepare_dataset(dataset: str, settings: dict[str, Any], manifest: Path, outp
 
     Args:
         dataset: its name.
-        settings: what the config says about it.
+        settings: its part of the config.
         manifest: what `fetch_dataset` wrote.
         output: the folder.
         threads: processes or threads; they never change the result.

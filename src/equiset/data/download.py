@@ -1,254 +1,300 @@
-"""One file from a list of mirrors: resumed when cut off, bounded in size, checked before it gets its name."""
+"""Downloads from a list of mirrors, and zip files: nothing gets its name before it is whole and checked."""
 
+import json
 import logging
+import os
 import re
+import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
 
 import requests
 import urllib3
 from tqdm import tqdm
 
-from equiset.data.partial import Partial, origin_of
 from equiset.data.source import SourceSettings
 from equiset.errors import EquisetError
+from equiset.files import atomic_path, digest
 
 log = logging.getLogger(__name__)
 
 _CONNECT_S = 10.0
 _CHUNK = 2**18
-_LARGEST = 2**36  # bytes of a file of which neither the caller nor the server says the size
-_SLOWEST = 1000  # bytes a second; a connection that brings fewer has stalled
-_PROGRESS = 2**20  # an attempt that brings this much more does not count as failed
-_REDIRECTS = 5
+_LARGEST = 2**36  # bytes of a file whose size neither the caller nor the server knows
+_SLOWEST = 1000  # bytes a second; a connection that is slower has stalled
+_PROGRESS = 2**20  # an attempt that adds this many bytes does not count as failed
 _PAUSE_S = 0.5  # after the first failure; it doubles with every further one
 _LOG_EVERY_S = 30.0
-_WEB_PAGE = "the server sent a web page, perhaps a quota or login page, in place of the file"
+_HIGHEST_RATIO = 100  # of unpacked to packed bytes; real data sets have less than 10
+_WEB_PAGE = "the server sent a web page, perhaps a quota or login page, instead of the file"
 
 
-class _RefusedError(Exception):
-    """This mirror will not give the file, however often it is asked."""
+class _MirrorError(Exception):
+    """This mirror will not deliver the file, however often it is asked."""
 
 
-class _InterruptedError(Exception):
+class _AttemptError(Exception):
     """This attempt failed; another one may succeed."""
 
 
 @dataclass(frozen=True)
-class _Job:
-    name: str
-    file: Partial
-    timeout_s: float
-    attempts: int
+class _Target:
+    """The file that is wanted, and the `.part` beside it that holds what has arrived."""
 
+    path: Path
+    checksum: str | None
+    size: int | None
 
-def limits(settings: SourceSettings) -> dict[str, Any]:
-    """Return how long and how often `download` is to try, as a data set's settings say."""
-    return {"timeout_s": settings.timeout_s, "attempts": settings.attempts}
+    @property
+    def part(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.part")
+
+    @property
+    def version(self) -> Path:
+        """The file that tells which version of which address the part is the beginning of."""
+        return self.path.with_name(f"{self.path.name}.part.json")
+
+    def arrived(self) -> int:
+        return self.part.stat().st_size if self.part.is_file() else 0
+
+    def validator(self, url: str) -> str | None:
+        """Return the ETag or date by which a server can tell whether the part belongs to its file."""
+        try:
+            version = json.loads(self.version.read_text(encoding="utf-8"))
+            return version["validator"] if version["url"] == url else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def discard(self) -> None:
+        self.part.unlink(missing_ok=True)
+        self.version.unlink(missing_ok=True)
+
+    def fault(self, path: Path) -> str | None:
+        """Return what is wrong with a file that should be this one."""
+        if self.size not in (None, size := path.stat().st_size):
+            return f"it has {size} bytes, expected {self.size}"
+        if self.checksum:
+            algorithm, expected = self.checksum.split(":")
+            if (found := digest(path, algorithm)) != expected.lower():
+                return f"its {algorithm} is {found}, expected {expected}"
+        return None
 
 
 def download(
-    name: str,
+    settings: SourceSettings,
     urls: Sequence[str],
     destination: str | Path,
-    *,
-    checksums: Mapping[str, str],
+    checksum: str | None = None,
     size: int | None = None,
-    timeout_s: float = 30.0,
-    attempts: int = 3,
-) -> str:
-    """Bring one file to `destination` from the first mirror that gives it, and return the address it came from.
+) -> None:
+    """Download one file from the first mirror that has it.
 
-    A file that is there and has the right checksums is left alone, without any network. `checksums` maps names of
-    hashlib's algorithms to hexadecimal digests. `timeout_s` is how long a server may be silent, or slower than a
-    trickle; `attempts` is how often in a row one mirror may fail without bringing anything new. What has arrived
-    stays in `<destination>.part`: the next call goes on from there if the server still has the same file.
+    A file that is there and has the right checksum is left alone, without any network. What has arrived of a download
+    that was cut off stays in `<destination>.part`: the next call resumes it if the server still has the same file.
+
+    Args:
+        settings: `timeout_s`, how long a server may be silent or nearly so, and `attempts` in a row at one mirror that
+            bring nothing new.
+        urls: the same file on several mirrors.
+        destination: the file.
+        checksum: `sha256:` or `md5:` and the digest in hexadecimal.
+        size: in bytes.
     """
-    destination = Path(destination)
-    job = _Job(name, Partial(destination, dict(checksums), size), timeout_s, attempts)
+    target = _Target(Path(destination), checksum, size)
+    name = target.path.name
+    failures = []
     try:
-        # Looked for twice: a cache without write permission has no lock, and a lock may have meant waiting.
-        if _is_there(job):
-            return origin_of(destination)
-        with job.file.locked():
-            return origin_of(destination) if _is_there(job) else _from_any(urls, job)
+        if target.path.is_file() and not target.fault(target.path):
+            log.info("%s: already there", name)
+            return
+        target.path.parent.mkdir(parents=True, exist_ok=True)
+        with requests.Session() as session:
+            for url in urls:
+                try:
+                    return _from_mirror(session, url, target, settings)
+                except _MirrorError as error:
+                    failures.append(f"{url}: {error}")
+                    log.warning("%s: %s", name, failures[-1])
     except OSError as error:
         raise EquisetError(f"{destination} cannot be written: {error.strerror or error}") from error
+    raise EquisetError(f"{name} could not be downloaded. Tried {'; '.join(failures) or 'nothing: there is no mirror'}")
 
 
-def _is_there(job: _Job) -> bool:
-    path = job.file.destination
-    there = path.is_file() and job.file.fault(path) is None
-    if there:
-        log.info("%s: already there", job.name)
-    return there
-
-
-def _from_any(urls: Sequence[str], job: _Job) -> str:
-    failures = []
-    with requests.Session() as session:
-        session.max_redirects = _REDIRECTS
-        for url in urls:
-            try:
-                _from_mirror(session, url, job)
-            except _RefusedError as reason:
-                failures.append(f"{url}: {reason}")
-                if len(failures) < len(urls):  # the last one is in the error itself
-                    log.warning("%s: %s: %s; trying the next mirror", job.name, url, reason)
-            else:
-                return url
-    tried = "; ".join(failures) or "nothing: no address is given"
-    raise EquisetError(f"{job.name} could not be downloaded. Tried {tried}")
-
-
-def _from_mirror(session: requests.Session, url: str, job: _Job) -> None:
-    failed, most = 0, job.file.arrived()
+def _from_mirror(session: requests.Session, url: str, target: _Target, settings: SourceSettings) -> None:
+    failed, most = 0, target.arrived()
     while True:
         try:
-            return _attempt(session, url, job)
-        except _InterruptedError as reason:
-            # A long download over a poor line may be cut many times, as long as every attempt adds to it.
-            arrived = job.file.arrived()
+            return _attempt(session, url, target, settings.timeout_s)
+        except _AttemptError as error:
+            # A long download over a poor line may be cut off many times, as long as every attempt adds to it.
+            arrived = target.arrived()
             failed = 1 if arrived >= most + _PROGRESS else failed + 1
             most = max(most, arrived)
-            if failed >= job.attempts:
-                raise _RefusedError(f"{reason} (attempts: {job.attempts})") from None
-            log.info("%s: %s; trying again", job.name, reason)
+            if failed >= settings.attempts:
+                raise _MirrorError(f"{error} (attempts: {settings.attempts})") from None
+            log.info("%s: %s; trying again", target.path.name, error)
             time.sleep(min(_PAUSE_S * 2 ** (failed - 1), 8.0))
 
 
-def _attempt(session: requests.Session, url: str, job: _Job) -> None:
-    """Ask a server once for the file, or for the rest of it, and give it its name if it is right."""
-    file = job.file
-    validator = file.validator(url)
-    offset = file.arrived() if validator else 0
-    if file.size is None or offset < file.size:
-        offset = _transfer(session, url, job, offset, validator)
-    if fault := file.fault(file.part):
-        with file.part.open("rb") as part:
-            page = _is_web_page(part.read(512))
-        file.drop()
-        # What another run left behind may be what is damaged, and not the mirror: that deserves a fresh start.
-        kind = _InterruptedError if offset else _RefusedError
-        raise kind(_WEB_PAGE if page else f"the file is not the right one: {fault}")
-    file.finish(url)
-    log.info("%s: complete and checked, %d bytes", job.name, file.destination.stat().st_size)
+def _attempt(session: requests.Session, url: str, target: _Target, timeout_s: float) -> None:
+    """Ask a server once for the file or for the rest of it, and rename it if it is right."""
+    validator = target.validator(url)
+    offset = target.arrived() if validator else 0
+    if target.size is None or offset < target.size:
+        offset = _receive(session, url, target, timeout_s, offset, validator)
+    if fault := target.fault(target.part):
+        with target.part.open("rb") as part:
+            page = is_web_page(part.read(512))
+        target.discard()
+        # The damage may be in what an earlier run left behind, and not in the mirror: that deserves a fresh start.
+        raise (_AttemptError if offset else _MirrorError)(_WEB_PAGE if page else f"the file is wrong: {fault}")
+    os.replace(target.part, target.path)
+    target.discard()
+    log.info("%s: complete and checked, %d bytes", target.path.name, target.path.stat().st_size)
 
 
-def _transfer(session: requests.Session, url: str, job: _Job, offset: int, validator: str | None) -> int:
-    """Receive the body into the part; return the position from which it was resumed, 0 for a fresh start."""
+def _receive(
+    session: requests.Session, url: str, target: _Target, timeout_s: float, offset: int, validator: str | None
+) -> int:
+    """Write the server's answer into the part; return the position from which it resumed, 0 for a fresh start."""
     # `identity` here and raw bytes below: checksums are those of the file itself, not of its transport.
     headers = {"Accept-Encoding": "identity", "User-Agent": "equiset"}
-    if offset and validator:
-        headers |= {"Range": f"bytes={offset}-", "If-Range": validator}
-    log.info("%s: %s", job.name, f"resuming at {offset} bytes from {url}" if offset else f"downloading {url}")
-    size = job.file.size
-    with _ask(session, url, headers, job.timeout_s) as response:
+    if offset:
+        headers |= {"Range": f"bytes={offset}-", "If-Range": str(validator)}
+    log.info("%s: %s", target.path.name, f"resuming at {offset} bytes from {url}" if offset else f"downloading {url}")
+    with closing(_get(session, url, headers, timeout_s)) as response:
         if response.status_code == 200:
-            offset, total = 0, _number(response.headers.get("Content-Length"))
+            offset, total = 0, response.headers.get("Content-Length", "")
         else:
-            total = _resumed_total(response, offset, job)
-        chunks = _chunks(response, job.timeout_s)
+            resumed = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
+            if response.status_code != 206 or not resumed or int(resumed[1]) != offset:
+                target.discard()
+                raise _AttemptError("the server cannot resume where the download was cut off")
+            total = resumed[2]
+        chunks = _chunks(response, timeout_s)
         first = next(chunks, b"")
-        if offset == 0 and _is_web_page(first):
-            raise _RefusedError(_WEB_PAGE)
-        if None not in (size, total) and total != size:
-            raise _RefusedError(f"the server announces {total} bytes, expected {size}")
-        total = size if total is None else total
+        if offset == 0 and is_web_page(first):
+            raise _MirrorError(_WEB_PAGE)
+        expected = int(total) if total.isdecimal() else target.size
+        if target.size not in (None, expected):
+            raise _MirrorError(f"the server announces {total} bytes, expected {target.size}")
         if offset == 0:
+            target.discard()
             etag = response.headers.get("ETag", "")
-            # A weak ETag does not promise the same bytes, so If-Range does not take it.
-            job.file.begin(url, etag if etag.startswith('"') else response.headers.get("Last-Modified"))
-        arrived = _store(job, chain([first], chunks), offset, total)
-    if total is not None and arrived < total:
-        raise _InterruptedError(f"the connection broke after {arrived} of {total} bytes")
+            # A weak ETag does not promise the same bytes, so If-Range does not accept it.
+            validator = etag if etag.startswith('"') else response.headers.get("Last-Modified")
+            target.version.write_text(json.dumps({"url": url, "validator": validator}), encoding="utf-8")
+        arrived = _append(target, chain([first], chunks), offset, expected)
+    if expected is not None and arrived < expected:
+        raise _AttemptError(f"the connection broke after {arrived} of {expected} bytes")
     return offset
 
 
-def _store(job: _Job, chunks: Iterable[bytes], offset: int, total: int | None) -> int:
-    """Append the chunks to the part, never beyond its size; return its length."""
-    length, logged = offset, time.monotonic()
-    bar = tqdm(total=total, initial=offset, desc=job.name, unit="B", unit_scale=True, disable=None)
-    with bar, job.file.part.open("ab") as file:
+def _append(target: _Target, chunks: Iterable[bytes], arrived: int, expected: int | None) -> int:
+    """Append to the part, never beyond its size; return how many bytes it has then."""
+    name, logged = target.path.name, time.monotonic()
+    progress = tqdm(total=expected, initial=arrived, desc=name, unit="B", unit_scale=True, disable=None)
+    with progress, target.part.open("ab") as part:
         for chunk in chunks:
-            length += len(chunk)
-            if length > (_LARGEST if total is None else total):
-                job.file.drop()
-                raise _RefusedError(f"the server sends more than the {total or _LARGEST} bytes that the file may have")
-            file.write(chunk)
-            bar.update(len(chunk))
-            if bar.disable and time.monotonic() - logged > _LOG_EVERY_S:
+            arrived += len(chunk)
+            if arrived > (_LARGEST if expected is None else expected):
+                target.discard()
+                raise _MirrorError(f"the server sends more than the {expected or _LARGEST} bytes of the file")
+            part.write(chunk)
+            progress.update(len(chunk))
+            if progress.disable and time.monotonic() - logged > _LOG_EVERY_S:  # there is no terminal
                 logged = time.monotonic()
-                log.info("%s: %d of %s bytes", job.name, length, total or "an unknown number of")
-    return length
+                log.info("%s: %d of %s bytes", name, arrived, expected or "an unknown number of")
+    return arrived
 
 
-def _ask(session: requests.Session, url: str, headers: dict[str, str], timeout_s: float) -> requests.Response:
+def _get(session: requests.Session, url: str, headers: dict[str, str], timeout_s: float) -> requests.Response:
     try:
         response = session.get(url, headers=headers, stream=True, timeout=(min(_CONNECT_S, timeout_s), timeout_s))
-    except requests.exceptions.TooManyRedirects:
-        raise _RefusedError(f"more than {_REDIRECTS} redirects") from None
-    except requests.exceptions.SSLError as error:
-        raise _RefusedError(f"no secure connection: {_plain(error)}") from None
     except requests.Timeout:
-        raise _InterruptedError("no answer within the time limit") from None
+        raise _AttemptError("no answer within the time limit") from None
+    except requests.exceptions.SSLError as error:
+        raise _MirrorError(f"no secure connection: {_reason(error)}") from None
     except requests.ConnectionError as error:
-        raise _InterruptedError(_plain(error)) from None
+        raise _AttemptError(_reason(error)) from None
     except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
-        raise _RefusedError(f"{type(error).__name__}: {error}") from None
+        raise _MirrorError(f"{type(error).__name__}: {error}") from None
     status = response.status_code
     if status in (200, 206, 416):
         return response
     response.close()
-    kind = _InterruptedError if status >= 500 or status in (408, 429) else _RefusedError
-    raise kind(f"the server answered {status} {response.reason}")
-
-
-def _resumed_total(response: requests.Response, offset: int, job: _Job) -> int | None:
-    """Check that a partial answer goes on where the part ends; return the size of the whole file if it is given."""
-    found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
-    if response.status_code != 206 or not found or int(found[1]) != offset:
-        job.file.drop()
-        raise _InterruptedError("the server cannot resume where the download was cut off")
-    return _number(found[2])
+    may_pass = status >= 500 or status in (408, 429)
+    raise (_AttemptError if may_pass else _MirrorError)(f"the server answered {status} {response.reason}")
 
 
 def _chunks(response: requests.Response, timeout_s: float) -> Iterator[bytes]:
-    """Yield the body as it arrives, unless it comes to a halt."""
-    response.raw.enforce_content_length = False  # the caller compares the sizes, and says it in plain words
+    """Yield the body as it arrives, unless it stalls."""
+    response.raw.enforce_content_length = False  # the caller compares the sizes
     since, arrived = time.monotonic(), 0
     while True:
         try:
             chunk = response.raw.read1(_CHUNK, decode_content=False)
         except (urllib3.exceptions.ReadTimeoutError, TimeoutError):
-            raise _InterruptedError(f"nothing arrived for {timeout_s:g} s") from None
+            raise _AttemptError(f"nothing arrived for {timeout_s:g} s") from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise _InterruptedError(f"the connection broke: {_plain(error)}") from None
+            raise _AttemptError(f"the connection broke: {_reason(error)}") from None
         if not chunk:
             return
         yield chunk
-        # The socket's own time limit starts anew with every byte, so a trickle would never reach it.
+        # The socket's own time limit starts again with every byte, so a trickle would never reach it.
         arrived += len(chunk)
         elapsed = time.monotonic() - since
         if elapsed >= timeout_s:
             if arrived < _SLOWEST * elapsed:
-                raise _InterruptedError(f"only {arrived} bytes arrived in {elapsed:.1f} s")
+                raise _AttemptError(f"only {arrived} bytes arrived in {elapsed:.1f} s")
             since, arrived = time.monotonic(), 0
 
 
-def _is_web_page(head: bytes) -> bool:
+def is_web_page(head: bytes) -> bool:
     return head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith((b"<!doctype html", b"<html"))
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() else None
-
-
-def _plain(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """Return the reason inside the wrappings of requests and urllib3."""
     inner = getattr(error.args[0] if error.args else error, "reason", None) or error
     return re.sub(r"^.*?\((host=[^)]*)\): ", "", str(inner))
+
+
+def unpack(archive: str | Path, folder: str | Path, wanted: Callable[[str], bool] = lambda name: True) -> None:
+    """Unpack the files of a zip file whose names are wanted into a folder, which appears whole or not at all.
+
+    `zipfile` checks each file's CRC and stops at the size that the archive announces. Refused are names that lead out
+    of the folder, links, and archives that would grow more than real data do. What macOS adds is left out.
+    """
+    archive = Path(archive)
+    try:
+        with zipfile.ZipFile(archive) as opened, atomic_path(folder) as partial:
+            entries = [entry for entry in opened.infolist() if _is_safe(entry) and wanted(entry.filename)]
+            size, packed = sum(entry.file_size for entry in entries), archive.stat().st_size
+            if size > _HIGHEST_RATIO * packed:
+                raise zipfile.BadZipFile(f"{packed} bytes would unpack to {size}")
+            partial.mkdir()
+            for entry in entries:
+                if os.path.getsize(opened.extract(entry, partial)) != entry.file_size:
+                    raise zipfile.BadZipFile(f"{entry.filename!r} is not {entry.file_size} bytes long, as announced")
+    # RuntimeError means that an entry is encrypted.
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise EquisetError(f"{archive} cannot be unpacked: {error}. Delete it and download it again") from None
+    log.info("%s: %d files unpacked", archive.name, len(entries))
+
+
+def _is_safe(entry: zipfile.ZipInfo) -> bool:
+    """Say whether an entry is a file; refuse what no data set needs."""
+    name = entry.orig_filename  # as in the archive: `zipfile` cuts names at NUL
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or any(character in name for character in "\\:\0"):
+        raise zipfile.BadZipFile(f"the name {name[:100]!r} leads out of the folder")
+    if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise zipfile.BadZipFile(f"{name[:100]!r} is a link or a special file")
+    return not entry.is_dir() and "__MACOSX" not in path.parts and path.name != ".DS_Store"

@@ -1,6 +1,6 @@
-"""What the settings of all data sets have in common: where their files come from."""
+"""Where the files of a data set come from: a download, a folder of the user's own, or a generated stand-in."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -17,6 +17,8 @@ Address = Annotated[str, AfterValidator(_is_address)]
 """Where something is downloaded from."""
 Kind = Literal["whole", "part", "own", "stand-in"]
 """Whose data these are: the paper's, `whole` or `part`; someone's `own`; or a `stand-in`, generated in their place."""
+_SOURCE = frozenset({"source", "folder", "stand_in"})
+_TRANSFER = frozenset({"mirrors", "image_mirrors", "timeout_s", "attempts"})
 
 
 class StandIn(Settings):
@@ -27,22 +29,12 @@ class StandIn(Settings):
 
 
 class SourceSettings(Settings):
-    """Where a data set comes from. Each one adds its mirrors, its stand-in, and what else it needs."""
+    """Where a data set comes from. Each one adds its mirrors, its stand-in, and how its arrays are made."""
 
     name: ClassVar[str]
     """Its key under `datasets`."""
     holds: ClassVar[str]
     """What a user's folder holds, for messages."""
-    bringing: ClassVar[frozenset[str]] = frozenset({"mirrors", "image_mirrors", "timeout_s", "attempts"})
-    """The fields that say how files are brought here, and not which: what is done is not repeated when they change."""
-    choosing: ClassVar[frozenset[str]] = frozenset({"source", "folder", "stand_in"})
-    """The fields that say which raw files to take. `prepare` knows these by the manifest."""
-    preparing: ClassVar[frozenset[str]] = frozenset()
-    """The fields that `fetch` does not look at."""
-    endings: ClassVar[tuple[str, ...]]
-    """Of a user's folder, the files with these endings are raw data; when one changes, the data are fetched again."""
-    depth: ClassVar[int]
-    """How many levels of a user's folder may hold them."""
 
     source: Literal["download", "folder", "stand-in"] = "download"
     """`download`: the mirrors; `folder`: your own files; `stand-in`: generated, without any network."""
@@ -57,4 +49,17 @@ class SourceSettings(Settings):
     def _has_folder(self) -> "SourceSettings":
         if self.source == "folder" and not self.folder:
             raise ValueError(f"source is 'folder', so datasets.{self.name}.folder must name the folder of {self.holds}")
+        if self.source == "download" and self.folder:  # at a scale that runs on a stand-in, the folder may stay
+            raise ValueError(
+                f"folder is {self.folder!r}, but source is 'download': set datasets.{self.name}.source to 'folder'"
+            )
         return self
+
+    def raw(self) -> dict[str, Any]:
+        """Return the settings that decide which raw files there are; those of a download are always the same."""
+        used = {"source", self.source.replace("-", "_")}
+        return self.model_dump(mode="json", include=used & _SOURCE)
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the settings that decide which arrays are made of the raw files."""
+        return self.model_dump(mode="json", exclude=set(_SOURCE | _TRANSFER))

@@ -7,8 +7,12 @@ A package holds
 - `task`: feeding, loss and predictions (`Task`), with torch;
 - `measures`: what is measured on its runs (`MEASURES`), numpy only;
 - `analyses`: what else is measured on the trained networks (`ANALYSES`), with torch; only where there is such a thing;
-- `predict`: what goes into it and what comes out of it, for inputs that somebody brings, with torch;
-- `results`: its tables and figures, a function for each name, which show what was measured.
+- `predict`: the networks on a user's own files (`preprocess`, `predict`), with torch;
+- `results`: its tables and figures, a function for each name, which show what was measured;
+- `about`: what the report says about it, beside the numbers.
+
+Beside the packages, `jobs` is what the workflow does with any of them, `pages` writes the report and the README, and
+`laws` measures the layers themselves.
 """
 
 from importlib import import_module

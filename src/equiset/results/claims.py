@@ -1,5 +1,6 @@
 """The paper's claims as data: what `workflow/claims.yaml` may say about them."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ from equiset.files import read_yaml
 Text = Annotated[str, Field(min_length=1)]
 
 
-class Named(Settings):
+class MeasureName(Settings):
     """A number of `measures.parquet`, or several of them by parts."""
 
     experiment: Text
@@ -83,7 +84,7 @@ class Condition(Settings):
 
     label: str = ""
     """What is measured, where a claim has several conditions or where the claim does not say it."""
-    measure: Named
+    measure: MeasureName
     expect: Annotated[PaperValue | Above | Within | AtChance | Beside, Field(discriminator="kind")]
     control: bool = False
     """Whether it must hold for the claim to be tested at all."""
@@ -108,7 +109,7 @@ class Needs(Settings):
     """What `sets.json` must say, so that a run with other sizes is not taken for the paper's."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """What the paper states of all variants of the claim: keys with dots, such as `training.optimizer.name`."""
-    alike: list[str] = Field(default_factory=list)
+    same_settings: list[str] = Field(default_factory=list)
     """Settings in which the variants of the claim must not differ."""
 
 
@@ -145,6 +146,11 @@ class Claims(Settings):
         if twice:
             raise ValueError(f"more than one claim is named {twice[0]}")
         return self
+
+
+def is_numeric(paper: str) -> bool:
+    """Return whether what the paper says of a claim has a number in it."""
+    return bool(re.search(r"\d", paper))
 
 
 def read_claims(path: Path) -> list[Claim]:

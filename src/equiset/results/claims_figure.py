@@ -1,14 +1,16 @@
 """All numbers of the paper in one figure: ours beside each, and what ours rests on."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from equiset.results.claims import Above, AtChance, PaperValue, Within
-from equiset.results.claims_table import is_numeric
+from equiset.results.claims import Above, AtChance, PaperValue, Within, is_numeric
 from equiset.results.figures import Canvas, Figure
 from equiset.results.judging import RESTS_ON, Judgement, Ruling, resting_on
+from equiset.results.measures import Number
 from equiset.results.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, VERMILION
 
 LOOKS = dict(zip(RESTS_ON.values(), zip((GREEN, BLUE, PINK, ORANGE, VERMILION), "oDPs^", strict=True), strict=True))
@@ -21,13 +23,75 @@ SHADE = "0.82"
 NEAR = 5
 """Up to here the axis is linear; beyond, where little is, logarithmic."""
 
-Row = tuple[Judgement, Ruling]
+
+@dataclass(frozen=True)
+class Row:
+    """A number that the paper states, and what was measured here."""
+
+    judgement: Judgement
+    ruling: Ruling
+
+    @property
+    def number(self) -> Number | None:
+        """What was measured; None for nothing."""
+        number = self.ruling.number
+        return None if number is None or np.isnan(number.value) else number
+
+    @property
+    def tested(self) -> bool:
+        return self.judgement.verdict != "not tested"
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share of right answers, or a difference of such; known also where none was measured."""
+        return "%" in self.judgement.claim.paper or "points" in self.judgement.claim.paper
+
+    @property
+    def label(self) -> str:
+        claim = self.judgement.claim
+        several = self.number is not None and not isinstance(self.ruling.condition.expect, PaperValue)
+        return f"{claim.id} {claim.statement.partition(':')[0]}" + f", {self.ruling.condition.label}" * several
+
+    @property
+    def paper(self) -> str:
+        match self.ruling.condition.expect:
+            case Above(bound=float(bound)):
+                return f"> {100 * bound:g} %"
+            case Within(low=float(low), high=high):
+                return f"{100 * low:g} to {100 * high:g}".replace("-", "−")
+            case AtChance() if self.number and not np.isnan(self.number.chance):
+                return f"chance, {self.number.format(self.number.chance)} %"
+        return self.judgement.claim.paper
+
+    @property
+    def ours(self) -> str:
+        if self.number is None:
+            return "—"
+        # A verdict may do without the end of the training: a network that cannot learn is at chance all along.
+        shown = self.number.text if self.number.unfinished and self.tested else self.number.with_spread
+        # Of a claim that fails, what holds has its own sign.
+        sign = SIGNS[self.ruling.verdict] if self.tested else ""
+        return f"{shown}{' %' * (self.number.unit == '%')} {sign}".rstrip()
+
+    @property
+    def expected(self) -> tuple[float, float, float]:
+        """The paper's value, and from where to where ours may be, as far as the claims file says it."""
+        match self.ruling.condition.expect:
+            case PaperValue(value=value, spread=spread):
+                return value, value - spread, value + spread
+            case Above(bound=float(bound)):
+                return bound, bound, np.inf
+            case Within(low=low, high=high):
+                return 0.0, -np.inf if low is None else low, high
+            case AtChance() if self.number:
+                return (self.number.chance,) * 3
+        return (np.nan,) * 3
 
 
 def claims_figure(judgements: list[Judgement]) -> Figure:
     """One row for each number that the paper states, and how far ours is from it."""
-    rows = [(one, ruling) for one in judgements if is_numeric(one.claim.paper) for ruling in _deciding(one)]
-    panels = [[row for row in rows if _is_share(row) == share] for share in (True, False)]
+    rows = [row for one in judgements if is_numeric(one.claim.paper) for row in _rows(one)]
+    panels = [[row for row in rows if row.is_share == share] for share in (True, False)]
     panels = [panel for panel in panels if panel]
     height = HEAD + sum(ROW * len(panel) + FOOT for panel in panels)
     canvas, top = Canvas(figsize=(WHOLE, height)), HEAD
@@ -38,103 +102,54 @@ def claims_figure(judgements: list[Judgement]) -> Figure:
     for place, text in ((PAPER, "paper"), (OURS, "ours")):
         canvas.text(place / WHOLE, 1 - (HEAD - 0.06) / height, text, fontsize=7, color="0.4")
     _draw_key(canvas, rows)
-    seen = "; ".join(f"{_label(row)}: paper {_paper(row)}, ours {_ours(row)}" for row in rows if _ours(row) != "—")
-    return Figure(canvas, f"The paper's numbers beside ours. {seen or 'None of ours was measured'}.")
+    numbers = "; ".join(f"{row.label}: paper {row.paper}, ours {row.ours}" for row in rows if row.number)
+    return Figure(canvas, f"The paper's numbers beside ours. {numbers or 'None of ours was measured'}.")
+
+
+def _rows(judgement: Judgement) -> list[Row]:
+    """Return the rows of the paper's values; if it states none, of its bounds; if none was measured, one of them."""
+    rows = [Row(judgement, one) for one in judgement.rulings if one.verdict != "shown" and not one.condition.control]
+    rows = [row for row in rows if isinstance(row.ruling.condition.expect, PaperValue)] or rows
+    return [row for row in rows if row.number] or rows[:1]
 
 
 def _draw_key(canvas: Canvas, rows: list[Row]) -> None:
     dots = {"linestyle": "", "markersize": 5}
     keys = [Patch(color=SHADE, label="the paper's value and spread, or bound")]
-    for base in dict.fromkeys(resting_on(one.number) for _, one in rows if one.number and _ours((_, one)) != "—"):
+    for base in dict.fromkeys(resting_on(row.number) for row in rows if row.number):
         keys.append(Line2D([], [], color=LOOKS[base][0], marker=LOOKS[base][1], label=f"ours, on {base}", **dots))
-    if any(one.verdict == "not tested" and _ours((one, ruling)) != "—" for one, ruling in rows):
+    if any(row.number and not row.tested for row in rows):
         look = {"color": GREY, "marker": "o", "markerfacecolor": "white"}
         keys.append(Line2D([], [], label="open mark: no test of the claim", **look, **dots))
     canvas.legend(handles=keys, loc="upper left", ncols=2, fontsize=7, handletextpad=0.5, columnspacing=1.5)
 
 
-def _deciding(judgement: Judgement) -> list[Ruling]:
-    """Return the rulings on the paper's values; if it states none, on its bounds; if none was measured, one of them."""
-    rulings = [one for one in judgement.rulings if one.verdict != "shown" and not one.condition.control]
-    rulings = [one for one in rulings if isinstance(one.condition.expect, PaperValue)] or rulings
-    return [one for one in rulings if _ours((judgement, one)) != "—"] or rulings[:1]
-
-
-def _is_share(row: Row) -> bool:
-    """Return whether it is a share of right answers, or a difference of such; known also where none was measured."""
-    return "%" in row[0].claim.paper or "points" in row[0].claim.paper
-
-
-def _label(row: Row) -> str:
-    name = row[0].claim.statement.partition(":")[0]
-    several = _ours(row) != "—" and not isinstance(row[1].condition.expect, PaperValue)
-    return f"{row[0].claim.id} {name}" + f", {row[1].condition.label}" * several
-
-
-def _paper(row: Row) -> str:
-    match row[1].condition.expect:
-        case Above(bound=float(bound)):
-            return f"> {100 * bound:g} %"
-        case Within(low=float(low), high=high):
-            return f"{100 * low:g} to {100 * high:g}".replace("-", "−")
-        case AtChance() if (number := row[1].number) and not np.isnan(number.chance):
-            return f"chance, {number.write(number.chance)} %"
-    return row[0].claim.paper
-
-
-def _ours(row: Row) -> str:
-    number = row[1].number
-    if number is None or np.isnan(number.value):
-        return "—"
-    # A verdict may do without the end of the training: a network that cannot learn is at chance all along.
-    tested = row[0].verdict != "not tested"
-    shown = number.shown if number.unfinished and tested else number.with_spread
-    # Of a claim that fails, what holds has its own sign.
-    return f"{shown}{' %' * (number.unit == '%')} {SIGNS[row[1].verdict] if tested else ''}".rstrip()
-
-
-def _expected(row: Row) -> tuple[float, float, float]:
-    """Return the paper's value, and from where to where ours may be, as far as the claims file says it."""
-    number = row[1].number
-    match row[1].condition.expect:
-        case PaperValue(value=value, spread=spread):
-            return value, value - spread, value + spread
-        case Above(bound=float(bound)):
-            return bound, bound, np.inf
-        case Within(low=low, high=high):
-            return 0.0, -np.inf if low is None else low, high
-        case AtChance() if number:
-            return number.chance, number.chance, number.chance
-    return np.nan, np.nan, np.nan
-
-
 def _draw(axis: Axes, rows: list[Row]) -> None:
-    factor = 100 if _is_share(rows[0]) else 1000
-    expected = np.array([_expected(row) for row in rows])
-    ours = [row[1].number for row in rows]
-    found = np.array([(one.value, one.low, one.high) if one else (np.nan,) * 3 for one in ours])
-    bands, found = ((values - expected[:, :1]) * factor for values in (expected[:, 1:], found))
+    factor = 100 if rows[0].is_share else 1000
+    expected = np.array([row.expected for row in rows])
+    ours = [(row.number.value, row.number.low, row.number.high) if row.number else (np.nan,) * 3 for row in rows]
+    bands, found = ((values - expected[:, :1]) * factor for values in (expected[:, 1:], np.array(ours)))
     # A run that was cut short may be far off: it stands at the edge, and leaves the others room.
-    tested = np.array([row[0].verdict != "not tested" for row in rows])
+    tested = np.array([row.tested for row in rows])
     known = np.abs(np.concatenate([bands.ravel(), found[tested if tested.any() else slice(None)].ravel()]))
     reach = 1.15 * max(known[np.isfinite(known)], default=1.0)
-    for line, (row, number, (low, high), (value, *ends)) in enumerate(zip(rows, ours, bands, found, strict=True)):
+    for line, (row, (low, high), (value, *ends)) in enumerate(zip(rows, bands, found, strict=True)):
         low, high = np.clip((low, high), -reach, reach)
         width = max(high - low, min(reach, 4 * NEAR) / 60)
         axis.barh(line, width, 0.7, left=(low + high - width) / 2, color=SHADE, linewidth=0)
-        if _ours(row) != "—":
-            colour, marker = LOOKS[resting_on(number)]
-            face = "white" if row[0].verdict == "not tested" else colour
+        if row.number:
+            colour, marker = LOOKS[resting_on(row.number)]
             axis.plot(ends, (line, line), color=colour, linewidth=1.4)
             if abs(value) > reach:
                 value, marker = np.copysign(0.93 * reach, value), "<" if value < 0 else ">"
+            face = colour if row.tested else "white"
             axis.plot(value, line, marker, color=colour, markerfacecolor=face, markersize=5, clip_on=False)
-        for place, text in ((PAPER, _paper(row)), (OURS, _ours(row))):
+        for place, text in ((PAPER, row.paper), (OURS, row.ours)):
             where = {"transform": axis.get_yaxis_transform(), "va": "center", "fontsize": 7}
             axis.text((place - LEFT) / WIDTH, line, text, color="0.4" if place == PAPER else BLACK, **where)
     axis.axvline(0, color="0.45", linewidth=0.8, zorder=0.5)
     axis.set(ylim=(len(rows) - 0.5, -0.5), xlim=(-reach, reach))
-    axis.set_yticks(range(len(rows)), [_label(row) for row in rows], fontsize=7)
+    axis.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=7)
     axis.tick_params(axis="both", length=0, labelsize=7)
     if reach > 4 * NEAR:
         axis.set_xscale("symlog", linthresh=NEAR, linscale=0.6)

@@ -1,68 +1,109 @@
-"""The verdicts as tables: CSV for programs and the report, Markdown and LaTeX for papers."""
+"""The verdicts on the paper's claims as files: tables for programs, the report and papers, and a figure."""
 
-import re
 from pathlib import Path
 
 import pandas as pd
 
 from equiset.files import canonical_json
-from equiset.results.judging import RESTS_ON, Judgement
-from equiset.results.tables import Table
+from equiset.results.claims import is_numeric, read_claims
+from equiset.results.judging import RESTS_ON, Judgement, judge_all
+from equiset.results.measures import Measures
+from equiset.results.tables import Cell, Table
 
 CAPTION = "The paper's claims, and what was measured here."
-NOTES = (
+NOTE = (
     "Ours: with ± the spread over trainings and test items, in brackets a 95 % interval. Reproduced: the paper's "
     "number lies within the combined spread, or ours is better, on the paper's data or at least 95 % of them, at its "
     "scale and with its settings; a baseline must meet its number. An order or a chance level may also be judged on "
     "other data, which is then said. Not tested: the data, the scale, the settings or the runs do not decide it. How "
-    "each claim is judged is in workflow/claims.yaml.",
+    "each claim is judged is in workflow/claims.yaml."
 )
 
-WIDTHS = {"Claim": 0.8, "Statement": 3.5, "Paper": 1.7, "Ours": 2.6, "Verdict": 2.6}
-"""What fits a page of an article: columns and their widths in cm. Place, data and scale are in the other forms."""
+WIDTHS = (0.8, 3.5, 1.7, 2.6, 2.6)
+"""Of the columns in LaTeX, in cm: what fits a page of an article. Place, data and scale are in the other formats."""
+
+
+def judge_claims(claims: Path, measures: list[Path], output: Path) -> None:
+    """Judge the paper's claims by the numbers that were measured, and write the verdicts.
+
+    Args:
+        claims: the claims file.
+        measures: files of `measure_runs`, of any experiments; claims about the others are not tested.
+        output: folder for `claims.csv`, `.md`, `.tex` and `.png`, and for `conditions.csv`.
+    """
+    from equiset.results.claims_figure import (
+        claims_figure,
+    )  # here, because nothing else in this module needs matplotlib
+
+    judgements = judge_all(read_claims(claims), Measures.read(*measures))
+    for suffix in ("csv", "md", "tex"):
+        claims_table(judgements).write(output / f"claims.{suffix}")
+    claims_figure(judgements).write(output / "claims.png")
+    conditions_table(judgements).write(output / "conditions.csv")
 
 
 def claims_table(judgements: list[Judgement]) -> Table:
     """One row for each claim."""
-    rows = []
-    for one in judgements:
-        claim, numbers = one.claim, one.numbers
-        epochs = sorted({number.epochs for number in numbers} - {0})
-        rows.append(
-            {
-                "claim": claim.id,
-                "place": claim.place,
-                "statement": claim.statement,
-                "paper": claim.paper,
-                "ours": one.ours,
-                "verdict": one.verdict,
-                "reason": one.reason,
-                "changed": claim.changed,
-                "rests_on": one.rests_on,
-                "data": one.data,
-                "data_kind": ";".join(sorted({number.kind for number in numbers})),
-                "data_share": min((number.share for number in numbers), default=float("nan")),
-                "scale": one.scale,
-                "seeds": one.seeds,
-                "epochs": " to ".join(dict.fromkeys(map(str, epochs[:1] + epochs[-1:]))),
-                "runs": ";".join(one.runs),
-            }
-        )
-    table = pd.DataFrame(rows)
-    shown = table[["claim", "place", "statement", "paper", "ours", "data", "scale"]].rename(columns=str.capitalize)
-    shown["Verdict"] = [one.verdict_with_reason + " †" * bool(one.claim.changed) for one in judgements]
-    columns = "".join(rf">{{\raggedright\arraybackslash}}p{{{width}cm}}" for width in WIDTHS.values())
-    changes = table[table["changed"] != ""].groupby("changed", sort=False)["claim"]
-    said = (f"† {', '.join(claims)}, changed after a look at results: {text}" for text, claims in changes)
-    return Table(table, shown, CAPTION, (headline(table), *NOTES, *said), {name: name for name in WIDTHS}, columns)
+    rows = [_claim_cells(judgement) for judgement in judgements]
+    changed: dict[str, list[str]] = {}
+    for claim in (judgement.claim for judgement in judgements if judgement.claim.changed):
+        changed.setdefault(claim.changed, []).append(claim.id)
+    changes = (f"† {', '.join(ids)}, changed after a look at results: {text}" for text, ids in changed.items())
+    return Table.of(rows, CAPTION, headline(Table.of(rows).numbers), NOTE, *changes, widths=WIDTHS)
 
 
-def is_numeric(paper: str) -> bool:
-    """Return whether what the paper says of a claim has a number in it."""
-    return bool(re.search(r"\d", paper))
+def _claim_cells(judgement: Judgement) -> list[Cell]:
+    claim, numbers = judgement.claim, judgement.numbers
+    epochs = sorted({number.epochs for number in numbers} - {0})
+    return [
+        ("claim", "Claim", claim.id),
+        ("place", "Place|", claim.place),
+        ("statement", "Statement", claim.statement),
+        ("paper", "Paper", claim.paper),
+        ("ours", "Ours", judgement.ours),
+        ("verdict", "", judgement.verdict),
+        ("reason", "", judgement.reason),
+        ("changed", "", claim.changed),
+        ("rests_on", "", judgement.rests_on),
+        ("data", "Data|", judgement.data),
+        ("data_kind", "", ";".join(sorted({number.kind for number in numbers}))),
+        ("data_share", "", min((number.share for number in numbers), default=float("nan"))),
+        ("scale", "Scale|", judgement.scale),
+        ("seeds", "", judgement.seeds),
+        ("epochs", "", " to ".join(dict.fromkeys(map(str, epochs[:1] + epochs[-1:])))),
+        ("runs", "", ";".join(judgement.runs)),
+        ("", "Verdict", judgement.verdict_with_reason + " †" * bool(claim.changed)),
+    ]
 
 
-def closing_words(folder: Path) -> str:
+def conditions_table(judgements: list[Judgement]) -> Table:
+    """One row for each condition of each claim, for CSV."""
+    rows: list[list[Cell]] = []
+    for judgement in judgements:
+        for place, ruling in enumerate(judgement.rulings, start=1):
+            condition, number = ruling.condition, ruling.number
+            expected = canonical_json(condition.expect.model_dump(mode="json", exclude_none=True))
+            rows.append(
+                [
+                    ("claim", "", judgement.claim.id),
+                    ("condition", "", place),
+                    ("label", "", condition.label),
+                    ("experiment", "", condition.measure.experiment),
+                    ("measure", "", condition.measure.name),
+                    ("variant", "", condition.measure.variant),
+                    ("less", "", condition.measure.less),
+                    *([("value", "", number)] if number else []),
+                    ("interval_over", "", number.method if number else ""),
+                    ("seeds", "", number.seeds if number else 0),
+                    ("expected", "", expected),
+                    ("verdict", "", ruling.verdict),
+                    ("reason", "", ruling.reason),
+                ]
+            )
+    return Table.of(rows)
+
+
+def summary(folder: Path) -> str:
     """Return what a user wants to know after a run: the verdicts, and where the results of a scale are."""
     claims = pd.read_csv(folder / "claims" / "claims.csv", keep_default_na=False)
     where = f"Tables and figures: {folder}/<experiment>/; runs in MLflow: make ui"
@@ -76,8 +117,8 @@ def headline(table: pd.DataFrame) -> str:
     reproduced = ((some["verdict"] == "reproduced") & (some["rests_on"] == whole)).sum()
     found = _counts(some[(some["verdict"] != "reproduced") | (some["rests_on"] != whole)])
     first = [f"{reproduced} of {len(some)} numeric claims reproduced", *found]
-    said = f"On {whole}: {', '.join(one.removesuffix(f' on {whole}') for one in first)}."
-    return f"{said} Of the {len(other)} others: {', '.join(_counts(other))}." if len(other) else said
+    sentence = f"On {whole}: {', '.join(one.removesuffix(f' on {whole}') for one in first)}."
+    return f"{sentence} Of the {len(other)} others: {', '.join(_counts(other))}." if len(other) else sentence
 
 
 def _counts(table: pd.DataFrame) -> list[str]:
@@ -85,27 +126,4 @@ def _counts(table: pd.DataFrame) -> list[str]:
     pairs = list(zip(table["verdict"], table["rests_on"], strict=True))
     known = [(verdict, base) for base in RESTS_ON.values() for verdict in ("reproduced", "not reproduced")]
     words = {pair: f"{pair[0]} on {pair[1]}" for pair in known} | {("not tested", ""): "not tested"}
-    return [f"{pairs.count(pair)} {said}" for pair, said in words.items() if pair in pairs]
-
-
-def conditions_table(judgements: list[Judgement]) -> pd.DataFrame:
-    """One row for each condition of each claim, as plain numbers."""
-    return pd.DataFrame(
-        {
-            "claim": judgement.claim.id,
-            "condition": place,
-            "label": ruling.condition.label,
-            "experiment": ruling.condition.measure.experiment,
-            "measure": ruling.condition.measure.name,
-            "variant": ruling.condition.measure.variant,
-            "less": ruling.condition.measure.less,
-            **(ruling.number.columns("value") if ruling.number else {}),
-            "interval_over": ruling.number.method if ruling.number else "",
-            "seeds": ruling.number.seeds if ruling.number else 0,
-            "expected": canonical_json(ruling.condition.expect.model_dump(mode="json", exclude_none=True)),
-            "verdict": ruling.verdict,
-            "reason": ruling.reason,
-        }
-        for judgement in judgements
-        for place, ruling in enumerate(judgement.rulings, start=1)
-    )
+    return [f"{pairs.count(pair)} {text}" for pair, text in words.items() if pair in pairs]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -14,7 +15,9 @@ from matplotlib.lines import Line2D
 
 from equiset.errors import EquisetError
 from equiset.files import atomic_path
-from equiset.results.runs import Run, what_was_measured
+from equiset.results.measures import Number
+from equiset.results.palette import BLACK
+from equiset.results.runs import Run, measured_on
 
 mpl.rcParams.update(
     {
@@ -43,24 +46,23 @@ class Figure:
     """A figure that can be written as PNG or PDF, the same bytes every time."""
 
     canvas: Canvas
-    seen: str = ""
-    """What the figure shows, in words; kept in the file, and used by the report as alternative text."""
+    description: str = ""
+    """What the figure shows, in words. It is kept in the file; the report has it as alternative text."""
 
     def write(self, path: Path) -> None:
         kind = path.suffix.removeprefix(".")
         with atomic_path(path) as partial:
             # No date and no version in the file: equal content, equal bytes.
             metadata = {
-                "png": {"Software": None, "Description": self.seen},
-                "pdf": {"CreationDate": None, "Producer": None, "Subject": self.seen},
+                "png": {"Software": None, "Description": self.description},
+                "pdf": {"CreationDate": None, "Producer": None, "Subject": self.description},
             }[kind]
             self.canvas.savefig(partial, format=kind, metadata=metadata)
 
 
 def name_data(canvas: Canvas, runs: dict[str, list[Run]], bands: str = "") -> None:
     """Say at the foot of a figure what it was measured on, and what its bands mean if it has any."""
-    text = f"Measured on {what_was_measured(runs)}{f' {bands}' if bands else ''}"
-    canvas.supxlabel(text, fontsize=6, color="0.35", x=0.01, ha="left")
+    canvas.supxlabel(f"{measured_on(runs)} {bands}".rstrip(), fontsize=6, color="0.35", x=0.01, ha="left")
 
 
 def draw_curve(
@@ -81,11 +83,19 @@ def draw_curve(
     axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
 
 
+def draw_intervals(axis: Axes, places: list[float], numbers: list[Number], factor: float = 1, **look: Any) -> None:
+    """Draw numbers as points, with bars that span their 95 % intervals."""
+    value, low, high = factor * np.array([(one.value, one.low, one.high) for one in numbers]).reshape(-1, 3).T
+    axis.errorbar(places, value, np.nan_to_num(np.maximum([value - low, high - value], 0)), **look)
+
+
 def seed_bands(runs: dict[str, list[Run]]) -> str:
     """Return what bands of curves mean; empty where there are none."""
     return "Bands span the seeds." if any(len(group) > 1 for group in runs.values()) else ""
 
 
+GUESS = {"color": BLACK, "linewidth": 0.8, "linestyle": ":"}
+"""How the line of a guess looks."""
 CURVE_KEY = (
     Line2D([], [], color="0.3", label="validation"),
     Line2D([], [], color="0.3", alpha=0.4, linewidth=0.9, label="training, running\n(with dropout)"),

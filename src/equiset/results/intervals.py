@@ -4,14 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
-LEAST_SEEDS = 3
+MIN_SEEDS = 3
 """From so many trainings on, an interval is over them; two say next to nothing about their spread."""
-LEAST_ITEMS = 100
+MIN_ITEMS = 100
 """With fewer test items, an interval over them is not to be trusted."""
-LAST = 5
-"""Points at the end of a curve that show how much a network still moves; with fewer, its end is not to be seen."""
+LAST_POINTS = 5
+"""Points at the end of a curve that show how much a network still moves. A shorter curve does not show its end."""
 RISE = 0.01
 """An accuracy that gains more than this near its end still rises."""
 FALL = 0.02
@@ -53,18 +52,18 @@ class Estimate:
     high: float
     spread: float
     """Standard deviation: over trainings and, added in squares, over draws of particles or else over test items."""
-    seed_sd: float
+    seed_sd: float = np.nan
     """The part of it over trainings; NaN for a single one."""
-    draw_sd: float
+    draw_sd: float = np.nan
     """The part of it over draws; NaN where there are none."""
-    method: str
+    method: str = ""
     """What the interval is over."""
-    seeds: int
+    seeds: int = 0
     """Runs behind it; 0 if none was needed."""
-    items: int
-    answers: int
+    items: int = 0
+    answers: int = 0
     """Values of all runs."""
-    doubt: str
+    doubt: str = ""
     """Why the interval must not decide anything; empty if it may."""
 
 
@@ -72,35 +71,35 @@ def estimate(
     samples: Sequence[Sample],
     movements: Sequence[float | None] = (),
     trained: bool = True,
-    least_items: int = LEAST_ITEMS,
+    min_items: int = MIN_ITEMS,
 ) -> Estimate:
     """Return the number that some runs give, one sample for each seed.
 
-    From three seeds on the interval is over them. With fewer it is over test items, and in place of the spread between
-    trainings stands what there is: how much a network moved at the end of its own training (`movements`, None where
-    that is not known), or the difference of two. An interval over fewer than `least_items` decides nothing. What is not
-    `trained` need not cover other trainings.
+    From three seeds on, the interval is over the seeds. With fewer, it is over test items, and what is known takes the
+    place of the spread between trainings: how much a network moved at the end of its own training (`movements`, None
+    where that is not known), or the difference of two seeds. An interval over fewer than `min_items` test items decides
+    nothing. The interval of a number that is not `trained` need not cover other trainings.
     """
     whole, runs = _pooled(samples), len(samples)
-    error, items = over_items(whole)
+    error, items = standard_error(whole)
     values = [sample.value for sample in samples]
     value = float(np.mean(values)) if trained else whole.value
     seed_sd = float(np.std(values, ddof=1)) if trained and runs > 1 else np.nan
-    draw_sd = float(np.mean([over_draws(sample) for sample in samples]))
+    draw_sd = float(np.mean([draws_sd(sample) for sample in samples]))
     known = [movement for movement in movements if movement is not None]
     moved = float(np.sqrt(np.mean(np.square(known)))) if trained and len(known) == runs else np.nan
     between, doubt = float(np.nanmax([0.0, moved, seed_sd])), ""
-    if trained and runs >= LEAST_SEEDS:
-        (low, high), between, method = over_seeds(values), seed_sd, f"{runs} seeds"
+    if trained and runs >= MIN_SEEDS:
+        (low, high), between, method = student_interval(values), seed_sd, f"{runs} seeds"
     else:
         half = _student(items - 1) * float(np.hypot(error, between / np.sqrt(runs)))
         low, high = (value - half, value + half) if items or not np.isnan(moved) else (np.nan, np.nan)
         method = f"{items:,} test items" if items else ""
         if not np.isnan(moved):
-            method = f"{method} and the last {LAST} points of the curve".removeprefix(" and ")
+            method = f"{method} and the last {LAST_POINTS} points of the curve".removeprefix(" and ")
         elif whole.is_share:
-            low, high = binomial(int(whole.values.sum()), len(whole.values))
-        if 0 < items < least_items:
+            low, high = binomial_interval(int(whole.values.sum()), len(whole.values))
+        if 0 < items < min_items:
             doubt = f"only {items} test items"
         elif trained and np.isnan(moved):
             doubt = f"{'one seed' if runs == 1 else f'{runs} seeds'}, and no curve that shows how much it moves"
@@ -109,23 +108,26 @@ def estimate(
 
 
 def _student(freedom: int) -> float:
+    """Return how many standard errors the half of a 95 % interval is."""
+    from scipy import stats  # here, because it takes half a second and whoever only reads numbers does not need it
+
     return float(stats.t.ppf(0.975, freedom if freedom > 0 else np.inf))
 
 
-def over_seeds(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % interval of the mean after Student."""
+def student_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % interval of the mean of independent values, by Student's t."""
     half = _student(len(values) - 1) * float(np.std(values, ddof=1)) / np.sqrt(len(values))
     return float(np.mean(values) - half), float(np.mean(values) + half)
 
 
-def over_draws(sample: Sample) -> float:
+def draws_sd(sample: Sample) -> float:
     """Return the standard deviation over draws of test particles; NaN without several."""
     if sample.draws is None or len(draws := np.unique(sample.draws)) < 2:
         return np.nan
     return float(np.std([sample.values[sample.draws == draw].mean() for draw in draws], ddof=1))
 
 
-def over_items(sample: Sample) -> tuple[float, int]:
+def standard_error(sample: Sample) -> tuple[float, int]:
     """Return the standard error over items, and their number.
 
     That of a mean is the error of a ratio, the sum of an item's values to their number. That of any other statistic
@@ -134,7 +136,7 @@ def over_items(sample: Sample) -> tuple[float, int]:
     if sample.items is None:
         return 0.0, 0
     if sample.less:
-        (error, count), (other, fewer) = over_items(replace(sample, less=None)), over_items(sample.less)
+        (error, count), (other, fewer) = standard_error(replace(sample, less=None)), standard_error(sample.less)
         return float(np.hypot(error, other)), min(count, fewer)
     _, item = np.unique(sample.items, return_inverse=True)
     counts = np.bincount(item)
@@ -153,8 +155,10 @@ def over_items(sample: Sample) -> tuple[float, int]:
     return float(np.std(found, ddof=1)), len(counts)
 
 
-def binomial(right: int, answers: int) -> tuple[float, float]:
+def binomial_interval(right: int, answers: int) -> tuple[float, float]:
     """Return the exact (Clopper and Pearson) interval of a share of right answers."""
+    from scipy import stats
+
     found = stats.binomtest(right, answers).proportion_ci(0.95, "exact")
     return float(found.low), float(found.high)
 
@@ -168,11 +172,11 @@ def difference(one: Sample, other: Sample, paired: bool) -> Sample:
 
 def movement(curve: np.ndarray) -> float | None:
     """Return the standard deviation of the last points of a curve; None if there are too few."""
-    return float(np.std(curve[-LAST:], ddof=1)) if len(curve) >= LAST else None
+    return float(np.std(curve[-LAST_POINTS:], ddof=1)) if len(curve) >= LAST_POINTS else None
 
 
 def still_improves(curve: np.ndarray, falls: bool = False) -> bool:
-    """Say whether the last tenth of a curve, at least two points, is better than the tenth before."""
+    """Return whether the last tenth of a curve, at least two points, is better than the tenth before."""
     tenth = max(2, len(curve) // 10)
     last, before = curve[-tenth:].mean(), curve[-2 * tenth : -tenth].mean()
     return bool(before - last > FALL * last if falls else last - before > RISE)

@@ -1,7 +1,7 @@
 """Verdicts on the paper's claims: `reproduced`, `not reproduced` or `not tested`, each with its reason.
 
 `judge_all(read_claims(path), Measures.read(*paths))` returns one `Judgement` for each claim. Nothing is measured here:
-a claim names numbers of `measures.parquet`, and what is missing is said. `workflow/claims.yaml` states the rules.
+a claim names numbers of `measures.parquet`, and what is missing is named. `workflow/claims.yaml` states the rules.
 """
 
 import json
@@ -12,16 +12,17 @@ from typing import Any, Literal
 import numpy as np
 
 from equiset.errors import EquisetError
-from equiset.results.claims import Above, AtChance, Beside, Claim, Condition, Named, PaperValue, Within
-from equiset.results.intervals import LEAST_SEEDS
+from equiset.results.claims import Above, AtChance, Beside, Claim, Condition, MeasureName, PaperValue, Within
+from equiset.results.intervals import MIN_SEEDS
 from equiset.results.measures import Measures, Number
 
 SCALES = ("smoke", "demo", "paper")
-ENOUGH = 0.95
-"""A part of the paper's data that is as good as the whole."""
-POINTS = 0.02
-"""A spread of accuracy up to this counts; beyond it only up to three times the paper's own."""
-TIMES = 3
+NEARLY_WHOLE = 0.95
+"""From this share of the paper's data on, a part counts as the whole."""
+LARGEST_SPREAD = 0.02
+"""A number whose spread is larger decides nothing about accuracy, unless the paper's own spread allows it."""
+SPREAD_FACTOR = 3
+"""A spread may always be so many times the paper's own."""
 RESTS_ON = {
     "whole": "the paper's data",
     "part": "a part of the paper's data",
@@ -29,9 +30,9 @@ RESTS_ON = {
     "own": "own data",
     "stand-in": "stand-ins",
 }
-"""Kind of data -> what a verdict rests on, the weightiest first."""
-ELSEWHERE = ("own data", "stand-ins")
-"""What reproduces nothing of the paper, whatever is found on it."""
+"""Kind of data -> what a verdict rests on, from the strongest evidence to the weakest."""
+NOT_THE_PAPERS = ("own data", "stand-ins")
+"""Data on which nothing of the paper can be reproduced."""
 Verdict = Literal["reproduced", "not reproduced", "not tested"]
 
 
@@ -46,8 +47,8 @@ class Ruling:
     """What was measured, also where it does not count."""
 
     @property
-    def shown(self) -> str:
-        """What was measured, for people; a dash for nothing."""
+    def text(self) -> str:
+        """What was measured, as tables show it; a dash for nothing."""
         title = f"{self.condition.label}: " * bool(self.condition.label)
         number = self.number
         if number is None or np.isnan(number.value):
@@ -56,7 +57,7 @@ class Ruling:
         if isinstance(self.condition.expect, PaperValue | Beside):
             return f"{title}{number.with_spread}{unit}"
         ends = "" if number.low == number.high or np.isnan(number.low) else f" ({number.interval})"
-        return f"{title}{number.shown}{unit}{ends}"
+        return f"{title}{number.text}{unit}{ends}"
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Judgement:
     def ours(self) -> str:
         """What was measured, with its spread or 95 % interval."""
         measured = any(not np.isnan(number.value) for number in self.numbers)
-        return "; ".join(ruling.shown for ruling in self.rulings) if measured else "—"
+        return "; ".join(ruling.text for ruling in self.rulings) if measured else "—"
 
     @property
     def data(self) -> str:
@@ -90,7 +91,7 @@ class Judgement:
 
     @property
     def rests_on(self) -> str:
-        """What the verdict rests on, the least weighty; empty if there is none."""
+        """What the verdict rests on, the weakest of its numbers; empty where nothing was tested."""
         if self.verdict == "not tested":
             return ""
         return max(map(resting_on, self.numbers), key=list(RESTS_ON.values()).index)
@@ -123,7 +124,7 @@ def judge(claim: Claim, measures: Measures) -> Judgement:
 
 
 def _worst(rulings: Iterator[Ruling]) -> Ruling:
-    """Return the ruling that decides, where a condition is about several numbers: of equal ones that of the largest."""
+    """Return the ruling that decides where a condition is about several numbers; among equals, that of the largest."""
     order = ("shown", "reproduced", "not tested", "not reproduced")
     return max(rulings, key=lambda one: (order.index(one.verdict), one.number.value if one.number else 0.0))
 
@@ -131,10 +132,10 @@ def _worst(rulings: Iterator[Ruling]) -> Ruling:
 def _rule(condition: Condition, claim: Claim, measures: Measures) -> Iterator[Ruling]:
     """Rule on every number that a condition names."""
     named = condition.measure
-    known = measures.of(named.experiment)
+    known = Measures(measures.select(experiment=named.experiment))
     found = [
         number
-        for number in known.parts(named.variant, named.name, named.part, named.less)
+        for number in known.select(variant=named.variant, measure=named.name, part=named.part, less=named.less)
         if (named.lowest is None or number.at >= named.lowest) and (named.highest is None or number.at <= named.highest)
     ]
     beside = isinstance(condition.expect, Beside)
@@ -143,8 +144,8 @@ def _rule(condition: Condition, claim: Claim, measures: Measures) -> Iterator[Ru
     for number in found:
         if beside:
             yield Ruling(condition, "shown", "", number)
-        elif barrier := _barrier(claim, condition, number, known):
-            yield Ruling(condition, "not tested", barrier, number)
+        elif obstacle := _obstacle(claim, condition, number, known):
+            yield Ruling(condition, "not tested", obstacle, number)
         elif condition.control:  # it is about what was learnt so far, not about an end
             verdict, reason = decide(condition.expect, replace(number, doubt="", unfinished=""))
             yield Ruling(condition, "reproduced" if verdict == "reproduced" else "not tested", reason, number)
@@ -152,7 +153,7 @@ def _rule(condition: Condition, claim: Claim, measures: Measures) -> Iterator[Ru
             yield Ruling(condition, *decide(condition.expect, number), number)
 
 
-def _missing(named: Named, known: Measures) -> str:
+def _missing(named: MeasureName, known: Measures) -> str:
     if not known.numbers:
         return "experiment not run" if named.variant else "not measured"
     for variant in filter(None, (named.variant, named.less)):
@@ -163,8 +164,8 @@ def _missing(named: Named, known: Measures) -> str:
     return f"{named.name.replace('_', ' ')}{of * measured} not measured"
 
 
-def _barrier(claim: Claim, condition: Condition, number: Number, known: Measures) -> str:
-    """Say what forbids to judge a claim by a number: its data, scale, sizes or settings; empty if nothing does."""
+def _obstacle(claim: Claim, condition: Condition, number: Number, known: Measures) -> str:
+    """Return why a claim must not be judged by a number: its data, scale, sizes or settings; empty if it may."""
     if np.isnan(number.value):
         return number.doubt or "no number"
     needs = claim.needs
@@ -172,17 +173,18 @@ def _barrier(claim: Claim, condition: Condition, number: Number, known: Measures
         return f"{number.kind} data"
     if SCALES.index(number.scale) < SCALES.index(needs.scale):
         return f"scale {number.scale}"
-    both = [number, *(known.parts(number.less, number.measure, "")[:1] if number.less else ())]
-    for one in both:
+    subtracted = known.get(number.less, number.measure) if number.less else None
+    for one in filter(None, (number, subtracted)):
         if different := _different(json.loads(one.sets), needs.sets, "{} {}, not {}"):
             return different
         stated = needs.settings | (condition.settings if one is number else {})
         if different := _different(json.loads(one.settings), stated, "{} {}, the paper has {}"):
             return different if one is number else f"{one.variant}: {different}"
-    return _unlike(claim, known)
+    return _differing_setting(claim, known)
 
 
 def _different(found: dict[str, Any], wanted: dict[str, Any], words: str) -> str:
+    """Return the first setting that is not as wanted, in these words; empty if all are."""
     for key, value in wanted.items():
         if (has := _setting(found, key)) != value:
             return words.format(key, has, value)
@@ -196,12 +198,12 @@ def _setting(settings: dict[str, Any], key: str) -> Any:
     return settings
 
 
-def _unlike(claim: Claim, known: Measures) -> str:
-    """Say in which setting the variants of a claim differ that should be alike in it."""
+def _differing_setting(claim: Claim, known: Measures) -> str:
+    """Return in which setting, of those that must be the same, the variants of a claim differ; empty if in none."""
     decide = [one.measure for one in claim.judged_by if not isinstance(one.expect, Beside)]
     names = {name for measure in decide for name in (measure.variant, measure.less) if name}
     variants = {number.variant: json.loads(number.settings) for number in known.numbers if number.variant in names}
-    for key in claim.needs.alike:
+    for key in claim.needs.same_settings:
         values = {name: _setting(settings, key) for name, settings in variants.items()}
         if len(set(map(str, values.values()))) > 1:
             return f"{key} differs: " + ", ".join(f"{name} {value}" for name, value in sorted(values.items()))
@@ -211,10 +213,16 @@ def _unlike(claim: Claim, known: Measures) -> str:
 def decide(expected: PaperValue | Above | Within | AtChance, number: Number) -> tuple[Verdict, str]:
     """Return the verdict on a number, and its reason."""
     if isinstance(expected, AtChance):
-        return _is_at_chance(expected, number)
+        return _compare_chance(expected, number)
     if number.doubt:
         return "not tested", f"undecided: {number.doubt}"
-    verdict, reason = _meets(expected, number) if isinstance(expected, PaperValue) else _lies(expected, number)
+    match expected:
+        case PaperValue():
+            verdict, reason = _compare_value(expected, number)
+        case Above():
+            verdict, reason = _compare_bound(expected, number)
+        case Within():
+            verdict, reason = _compare_range(expected, number)
     # A bound that has been passed cannot be lost by rising.
     passed = isinstance(expected, Above) and verdict == "reproduced" and not number.less
     if number.unfinished and not passed:
@@ -222,11 +230,11 @@ def decide(expected: PaperValue | Above | Within | AtChance, number: Number) -> 
     return verdict, reason
 
 
-def _meets(expected: PaperValue, number: Number) -> tuple[Verdict, str]:
-    most = max(POINTS if number.percent else 0.0, TIMES * expected.spread)
+def _compare_value(expected: PaperValue, number: Number) -> tuple[Verdict, str]:
+    most = max(LARGEST_SPREAD if number.percent else 0.0, SPREAD_FACTOR * expected.spread)
     unit = " points" if number.percent else ""
     if number.spread > most:
-        return "not tested", f"undecided: a spread of {number.write(number.spread)}{unit}, above {number.write(most)}"
+        return "not tested", f"undecided: a spread of {number.format(number.spread)}{unit}, above {number.format(most)}"
     off = number.value - expected.value
     combined = float(np.hypot(expected.spread, number.spread))
     # Not by less than a rounding error of the sum.
@@ -235,34 +243,36 @@ def _meets(expected: PaperValue, number: Number) -> tuple[Verdict, str]:
     better = (expected.better == "higher" and off > 0) or (expected.better == "lower" and off < 0)
     if better and not expected.baseline:
         return "reproduced", "better than the paper"
-    by = f"off by {number.write(off, sign=True)}{unit}, combined spread {number.write(combined)}"
+    by = f"off by {number.format(off, sign=True)}{unit}, combined spread {number.format(combined)}"
     return "not reproduced", f"better than in the paper, {by}" if better else by
 
 
-def _lies(expected: Above | Within, number: Number) -> tuple[Verdict, str]:
+def _compare_bound(expected: Above, number: Number) -> tuple[Verdict, str]:
+    bound = _chance(number) if expected.bound == "chance" else expected.bound
+    if number.low > bound:
+        return "reproduced", ""
+    if number.high < bound + expected.matters:
+        return "not reproduced", f"expected above {number.format(bound)}"
+    return "not tested", f"undecided: the interval holds {number.format(bound)}"
+
+
+def _compare_range(expected: Within, number: Number) -> tuple[Verdict, str]:
     low, high = number.low, number.high
-    if isinstance(expected, Above):
-        bound = _chance(number) if expected.bound == "chance" else expected.bound
-        if low > bound:
-            return "reproduced", ""
-        if high < bound + expected.matters:
-            return "not reproduced", f"expected above {number.write(bound)}"
-        return "not tested", f"undecided: the interval holds {number.write(bound)}"
     lowest = -np.inf if expected.low is None else expected.low
     if lowest <= low and high <= expected.high:
         return "reproduced", ""
     if high < lowest or low > expected.high:
-        ends = f"at most {number.write(expected.high)}"
+        ends = f"at most {number.format(expected.high)}"
         if expected.low is not None:
-            ends = f"{number.write(expected.low)} to {number.write(expected.high)}"
+            ends = f"{number.format(expected.low)} to {number.format(expected.high)}"
         return "not reproduced", f"expected {ends}"
     end = lowest if low < lowest else expected.high
-    return "not tested", f"undecided: the interval holds {number.write(end)}"
+    return "not tested", f"undecided: the interval holds {number.format(end)}"
 
 
-def _is_at_chance(expected: AtChance, number: Number) -> tuple[Verdict, str]:
+def _compare_chance(expected: AtChance, number: Number) -> tuple[Verdict, str]:
     if not number.low <= _chance(number) <= number.high:
-        return "not reproduced", f"chance is {number.write(number.chance)} %"
+        return "not reproduced", f"chance is {number.format(number.chance)} %"
     if number.high - number.low > expected.width:
         return "not tested", f"only {number.answers:,} answers"
     return "reproduced", ""
@@ -293,11 +303,12 @@ def _combine(rulings: list[Ruling], remarks: list[str]) -> tuple[Verdict, str]:
 
 
 def resting_on(number: Number) -> str:
-    return RESTS_ON["whole" if number.kind == "part" and number.share >= ENOUGH else number.kind]
+    """Return what a verdict by a number rests on, in the words of `RESTS_ON`."""
+    return RESTS_ON["whole" if number.kind == "part" and number.share >= NEARLY_WHOLE else number.kind]
 
 
 def _remarks(judgement: Judgement) -> list[str]:
-    """Return what a reader must know about a verdict: other data, a smaller scale, few seeds."""
+    """Return what limits a verdict: other data than the paper's, a smaller scale, few seeds."""
     remarks = []
     for number in judgement.numbers:
         if number.kind == "part":
@@ -306,6 +317,6 @@ def _remarks(judgement: Judgement) -> list[str]:
             remarks.append(f"{number.kind} data")
     if any(number.kind for number in judgement.numbers) and judgement.scale != "paper":
         remarks.append(f"scale {judgement.scale}")
-    if 0 < judgement.seeds < LEAST_SEEDS and any(number.kind for number in judgement.numbers):
+    if 0 < judgement.seeds < MIN_SEEDS and any(number.kind for number in judgement.numbers):
         remarks.append("one seed" if judgement.seeds == 1 else f"{judgement.seeds} seeds")
     return list(dict.fromkeys(remarks))

@@ -1,13 +1,13 @@
 """Every number once: what is measured on the runs of an experiment, with its interval, as rows of `measures.parquet`.
 
-An experiment says in its `measures.py` what is measured, by a `Measure` for each name. Tables, figures, claims, the
-report and MLflow take their numbers from the rows.
+An experiment's `measures.py` has a `Measure` for each name. On each run it takes a `Sample`, the values per test item;
+`intervals.estimate` makes of the samples of all seeds an `Estimate`, a value with its interval; and with what it was
+measured on that is a `Number`, a row of the file. Tables, figures, claims, the report and MLflow read the rows.
 """
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,7 +17,7 @@ import pandas as pd
 
 from equiset.errors import EquisetError, MissingFileError
 from equiset.files import canonical_json, read_parquet, write_parquet
-from equiset.results.intervals import LAST, Estimate, Sample, difference, estimate, movement, still_improves
+from equiset.results.intervals import LAST_POINTS, Estimate, Sample, difference, estimate, movement, still_improves
 from equiset.results.runs import Run, kind_of_data
 
 
@@ -40,7 +40,7 @@ class Measure:
     curves: tuple[str, ...] = ()
     """Columns of the metrics by epoch, of which the first that a run has shows whether the number still moves."""
     unit: Literal["", "%", "points"] = ""
-    """How people read it: as it is, in percent, or, a difference of such, in points of them."""
+    """How tables show it: as it is, in percent, or, if it is a difference of percentages, in points."""
     chance: Callable[[Run], float] | None = None
     """What guessing gets."""
     compared: bool = False
@@ -49,10 +49,10 @@ class Measure:
     """Columns as in `curves` that show how much the number moves, if these are of another kind than the number."""
     trained: bool = True
     """Whether its interval must cover other trainings."""
-    least_items: int = 100
+    min_items: int = 100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Number(Estimate):
     """A row of `measures.parquet`."""
 
@@ -85,24 +85,24 @@ class Number(Estimate):
         return bool(self.unit)
 
     @property
-    def shown(self) -> str:
-        """The value as people read it, without its unit."""
-        return self.write(self.value)
+    def text(self) -> str:
+        """The value as tables show it, without its unit."""
+        return self.format(self.value)
 
     @property
     def with_spread(self) -> str:
         if self.unfinished:  # how much it moved at the end is then what it learnt, and no spread
-            return f"unfinished: {self.shown}"
-        return self.shown if not self.spread > 0 else f"{self.shown} ± {self.write(self.spread)}"
+            return f"unfinished: {self.text}"
+        return self.text if not self.spread > 0 else f"{self.text} ± {self.format(self.spread)}"
 
     @property
     def interval(self) -> str:
         if np.isnan(self.low + self.high):
             return "—"
         least, most = (0.0, 1.0) if self.measure.endswith("accuracy") and not self.less else (-np.inf, np.inf)
-        return f"{self.write(max(self.low, least))} to {self.write(min(self.high, most))}"
+        return f"{self.format(max(self.low, least))} to {self.format(min(self.high, most))}"
 
-    def write(self, value: float, sign: bool = False) -> str:
+    def format(self, value: float, sign: bool = False) -> str:
         """Return a value in the form of this number: its first three digits decide how many decimals all have."""
         if np.isnan(value):
             return "—"
@@ -112,14 +112,14 @@ class Number(Estimate):
         return f"{100 * value if self.percent else value:{'+' if sign else ''}{form}}".replace("-", "−")
 
     def columns(self, name: str = "") -> dict[str, float]:
-        """Return what a table's CSV file has of it."""
+        """Return the columns that a CSV file has of it."""
         name = name or self.measure
         ends = {"": self.value, "_low95": self.low, "_high95": self.high, "_spread": self.spread}
         return {f"{name}{end}": value for end, value in ends.items()}
 
 
 class Measures:
-    """The numbers of one experiment or of several."""
+    """The rows of one `measures.parquet`, or of several."""
 
     def __init__(self, numbers: list[Number]):
         self.numbers = numbers
@@ -137,32 +137,21 @@ class Measures:
     def write(self, path: Path) -> None:
         write_parquet(path, pd.DataFrame(map(asdict, self.numbers)))
 
-    @cached_property
-    def _by_name(self) -> dict[tuple[str, ...], list[Number]]:
-        found: dict[tuple[str, ...], list[Number]] = {}
-        for number in self.numbers:
-            found.setdefault((number.variant, number.measure, number.less, number.part), []).append(number)
-        return found
-
-    def parts(self, variant: str, measure: str, part: str, less: str = "") -> list[Number]:
-        """Return a measure by parts, in their order; nothing if there is no such thing."""
-        return self._by_name.get((variant, measure, less, part), [])
+    def select(self, **fields: str) -> list[Number]:
+        """Return the numbers whose fields have these values, in their order."""
+        return [number for number in self.numbers if all(getattr(number, key) == fields[key] for key in fields)]
 
     def get(self, variant: str, measure: str, less: str = "") -> Number | None:
-        """Return a measure of a variant; None if it was not measured."""
-        found = self.parts(variant, measure, "", less)
-        return found[0] if found else None
+        """Return a measure of a variant on all test items; None if it was not measured."""
+        return next(iter(self.select(variant=variant, measure=measure, less=less, part="")), None)
 
-    def __call__(self, variant: str, measure: str) -> Number:
-        if (number := self.get(variant, measure)) is None:
+    def __getitem__(self, key: tuple[str, str]) -> Number:
+        """Return a measure of a variant on all test items, which must be there: `measures[variant, measure]`."""
+        if (number := self.get(*key)) is None:
             raise EquisetError(
-                f"{measure} of {variant} was not measured: run snakemake again, or delete measures.parquet"
+                f"{key[1]} of {key[0]} was not measured: run snakemake again, or delete measures.parquet"
             )
         return number
-
-    def of(self, experiment: str) -> "Measures":
-        """Return those of one experiment."""
-        return Measures([number for number in self.numbers if number.experiment == experiment])
 
 
 def measure_runs(experiment: str, runs: dict[str, list[Run]], measures: dict[str, Measure]) -> Measures:
@@ -226,8 +215,7 @@ def _numbers(
     facts |= {"variant": variant, "measure": name, "less": others[0][0] if others else ""}
     facts["unit"] = "points" if measure.unit and others else measure.unit
     if isinstance(samples, str):
-        empty = dict.fromkeys(("value", "low", "high", "spread", "seed_sd", "draw_sd"), np.nan)
-        yield Number(**empty, method="", seeds=len(runs), items=0, answers=0, doubt=samples, **facts)
+        yield Number(*(np.nan,) * 4, seeds=len(runs), doubt=samples, **facts)
         return
     used = {seed: [run for group in groups.values() for run in group if run.seed == seed] for seed in samples}
     facts["chance"] = measure.chance(runs[0]) if measure.chance else np.nan
@@ -235,7 +223,7 @@ def _numbers(
     for part in dict.fromkeys(part for found in samples.values() for part in found):
         present = {seed: found[part] for seed, found in samples.items() if part in found}
         movements = [_movement(used[seed], measure) for seed in present]
-        found = estimate(list(present.values()), movements, measure.trained, measure.least_items)
+        found = estimate(list(present.values()), movements, measure.trained, measure.min_items)
         yield Number(**asdict(found), part=part.name, at=part.at, **facts)
 
 
@@ -270,11 +258,11 @@ def _movement(runs: list[Run], measure: Measure) -> float | None:
 
 
 def _unfinished(runs: list[Run], measure: Measure) -> str:
-    """Say which runs ended too early: while their curve still rose, or before that could be seen."""
+    """Return which runs ended too early: while their curve still improved, or before that can be judged."""
     found = {}
     for run in runs if measure.curves else []:
         name, curve = _curve(run, measure.curves)
-        if len(curve) < LAST:
+        if len(curve) < LAST_POINTS:
             found[run.variant] = f"{run.variant}: too few epochs ({run.metrics['epoch'].max()}) to see it end"
         elif still_improves(curve, falls=not name.endswith("accuracy")):
             found[run.variant] = f"{run.variant} still improves after {run.metrics['epoch'].max()} epochs"

@@ -1,4 +1,4 @@
-"""Colours, the same for the same kind of model in every figure and in MLflow; safe for the colour-blind."""
+"""Colours, the same for the same kind of model in every figure; safe for the colour-blind."""
 
 # Okabe and Ito's palette.
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"

@@ -1,4 +1,4 @@
-"""The page that a reader opens: claims, experiments and provenance, each number read from a file."""
+"""The report of a scale on one page: claims, experiments and provenance, each number read from a file."""
 
 import base64
 import csv
@@ -6,6 +6,7 @@ import io
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jinja2
@@ -16,35 +17,29 @@ from PIL import Image
 from equiset.errors import EquisetError
 from equiset.files import read_json
 from equiset.results.claims_table import headline
-from equiset.results.judging import ELSEWHERE
+from equiset.results.judging import NOT_THE_PAPERS
 from equiset.results.runs import DATA, WARNINGS, Run
 
 # The words of the claims file -> how a reader sees at a glance what they mean, in colour and without.
 VERDICTS = {"reproduced": ("good", "✓"), "not reproduced": ("bad", "✗"), "not tested": ("open", "–")}
-FEW_FILES = 12
 LARGE = 250_000
 """Bytes of a picture that is made smaller for the page."""
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """What the page says about an experiment beside its numbers, and where those are."""
+    """An experiment on the page: what is said about it, and which tables and figures it has."""
 
     name: str
     title: str
-    paper: str
-    """Where it stands in the paper."""
-    claims: str
-    """The letter that the ids of its claims begin with."""
-    question: str
-    reading: tuple[str, ...]
-    captions: dict[str, str]
-    tables: tuple[str, ...]
-    figures: tuple[str, ...]
+    about: ModuleType
+    """Its module `about`: `PAPER`, `QUESTION`, `READING`, `CAPTIONS`, and `CLAIMS`, the first letter of its claims."""
+    tables: list[str]
+    figures: list[str]
 
 
-def write_page(template: Path, content: dict[str, Any]) -> str:
-    """Return the page. Everything that is filled in is text: no file can bring markup or scripts with it."""
+def render(template: Path, content: dict[str, Any]) -> str:
+    """Return the page. All values are escaped: no file can bring markup or scripts with it."""
     loader = jinja2.FileSystemLoader(template.parent)
     environment = jinja2.Environment(
         loader=loader,
@@ -60,7 +55,7 @@ def write_page(template: Path, content: dict[str, Any]) -> str:
 
 def collect(folder: Path, chapters: list[Chapter], runs: list[Run]) -> dict[str, Any]:
     """Read all that the page shows from the results of one scale, and of the runs that there are."""
-    claims = read_claims(folder / "claims" / "claims.csv")
+    claims = read_verdicts(folder / "claims" / "claims.csv")
     described = [read_chapter(folder, chapter, claims, runs) for chapter in chapters]
     return {
         "scale": folder.name,
@@ -73,7 +68,7 @@ def collect(folder: Path, chapters: list[Chapter], runs: list[Run]) -> dict[str,
     }
 
 
-def read_claims(path: Path) -> list[dict[str, Any]]:
+def read_verdicts(path: Path) -> list[dict[str, Any]]:
     """Return the judged claims in the order of the file, each with how its verdict is shown."""
     with path.open(encoding="utf-8", newline="") as file:
         claims = list(csv.DictReader(file))
@@ -85,7 +80,7 @@ def read_claims(path: Path) -> list[dict[str, Any]]:
             raise EquisetError(
                 f"{path}: claim {claim['claim']} has the verdict {claim['verdict']!r}, not one of {list(VERDICTS)}"
             )
-        look, sign = ("open", "○") if claim["rests_on"] in ELSEWHERE else VERDICTS[word]
+        look, sign = ("open", "○") if claim["rests_on"] in NOT_THE_PAPERS else VERDICTS[word]
         claim |= {"look": look, "sign": sign}
         # What several conditions found stands line by line; runs are linked from the page, which lies in their scale.
         lines = claim["ours"].split("; ")
@@ -105,33 +100,34 @@ def read_chapter(folder: Path, chapter: Chapter, claims: list[dict[str, Any]], r
     """Read the tables, figures and runs of an experiment."""
     own = folder / chapter.name
     runs = [run for run in runs if run.info["spec"]["experiment"] == chapter.name]
+    tables = {name: (own / "tables" / f"{name}.html").read_text(encoding="utf-8") for name in chapter.tables}
     return {
-        "about": chapter,
+        "name": chapter.name,
+        "title": chapter.title,
+        "about": chapter.about,
         "data": describe_data(runs),
-        "claims": [claim for claim in claims if claim["claim"].startswith(chapter.claims)],
-        # A part of a page, which our own stage wrote and in which all that is shown is text.
-        "tables": [
-            (name, Markup((own / "tables" / f"{name}.html").read_text(encoding="utf-8"))) for name in chapter.tables
-        ],
+        "claims": [claim for claim in claims if claim["claim"].startswith(chapter.about.CLAIMS)],
+        # `Table.write` has escaped all values.
+        "tables": [(name, Markup(table)) for name, table in tables.items()],
         "figures": [(name, inline(own / "figures" / f"{name}.png")) for name in chapter.figures],
-        "runs": [describe_run(run, folder) for run in runs],
+        "runs": runs,
     }
 
 
 def inline(path: Path) -> dict[str, str]:
-    """Return a picture as an address that holds it, and what is to be seen on it. Large ones are made smaller."""
+    """Return a picture as a data URL, with its description. Large ones are made smaller."""
     content, kind = path.read_bytes(), "png"
     with Image.open(path) as picture:
-        seen = picture.info.get("Description", "")
+        description = picture.info.get("Description", "")
         if len(content) > LARGE:
             smaller, kind = io.BytesIO(), "webp"
             picture.convert("RGB").save(smaller, "webp", quality=80)
             content = smaller.getvalue()
-    return {"address": f"data:image/{kind};base64,{base64.b64encode(content).decode()}", "seen": seen}
+    return {"address": f"data:image/{kind};base64,{base64.b64encode(content).decode()}", "description": description}
 
 
 def describe_data(runs: list[Run]) -> list[dict[str, str]]:
-    """Say which data the runs used; one entry, unless an experiment mixes them."""
+    """Return which data the runs used; one entry, unless an experiment mixes them."""
     found = {(run.info["sets"]["kind"], run.info["sets"]["data"]) for run in runs}
     return [_data_box(kind, description) for kind, description in sorted(found)]
 
@@ -140,21 +136,8 @@ def _data_box(kind: str, description: str) -> dict[str, str]:
     return {"kind": kind, "words": DATA[kind], "description": description, "warning": WARNINGS[kind]}
 
 
-def describe_run(run: Run, folder: Path) -> dict[str, Any]:
-    info = run.info
-    return {
-        "name": f"{run.variant}/seed{run.seed}",
-        "file": (run.folder / "run.json").relative_to(folder).as_posix(),
-        "epochs": len(info["epoch_seconds"]),
-        "parameters": info["parameters"],
-        "seconds": sum(info["epoch_seconds"]),
-        "peak_memory_mb": info["peak_memory_mb"],
-        "sets_digest": info["sets"]["digest"],
-    }
-
-
 def describe_origin(runs: list[Run]) -> list[tuple[str, list[str]]]:
-    """Say which code, packages and machines made the runs; several values where they differ."""
+    """Return which code, packages and machines made the runs; several values where they differ."""
     infos = [run.info for run in runs]
     facts = {
         "Commit": [info["git_commit"] or "not known" for info in infos],
@@ -172,13 +155,8 @@ def describe_origin(runs: list[Run]) -> list[tuple[str, list[str]]]:
 
 
 def describe_dataset(manifest: Path) -> dict[str, Any]:
-    """Say what identifies a data set: its files as they came, and the arrays that were made of them."""
+    """Return what identifies a data set: its raw files, and the arrays that were made of them."""
     content = read_json(manifest)
-    files = [
-        {"name": Path(file["path"]).name, "bytes": file["bytes"], "sha256": file["sha256"], "origin": file["origin"]}
-        for file in content["files"].values()
-    ]
-    meshes = content.get("meshes", [])
     # Whose data these are is settled when they are prepared.
     store = read_json(manifest.parent / "store" / "store.json")
     return {
@@ -186,13 +164,12 @@ def describe_dataset(manifest: Path) -> dict[str, Any]:
         "data": _data_box(store["kind"], store["description"]),
         "source": content["source"],
         "store_digest": store["digest"],
-        "files": files[:FEW_FILES],
-        "more": [file["bytes"] for file in files[FEW_FILES:] + meshes],
+        "files": [{**file, "name": Path(file["path"]).name} for file in content["files"].values()],
     }
 
 
 def duration(seconds: float) -> str:
-    """Return a duration for people to read."""
+    """Return a duration in readable units."""
     value, unit = next(
         ((seconds / length, unit) for unit, length in (("s", 1), ("min", 60)) if seconds < 99.5 * length),
         (seconds / 3600, "h"),
@@ -201,7 +178,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Return a number of bytes for people to read."""
+    """Return a number of bytes in readable units."""
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}"

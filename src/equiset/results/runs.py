@@ -1,10 +1,11 @@
-"""What tables and figures are made of: the files of the runs, read on demand."""
+"""Trained networks by the files of their runs, read on demand, and the data that they learnt from."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from equiset.errors import EquisetError
@@ -43,6 +44,10 @@ class Run:
         table = read_parquet(self.analyses[name])
         return table[(table["variant"] == self.variant) & (table["seed"] == self.seed)]
 
+    def own_items(self, count: int) -> np.ndarray:
+        """Return numbers for test items that this run has drawn itself: no other seed has the same items."""
+        return self.seed * 2**32 + np.arange(count)
+
     @property
     def variant(self) -> str:
         return self.info["spec"]["variant"]
@@ -56,20 +61,21 @@ class Run:
         return self.info["spec"]["settings"]
 
 
-def runs_of(experiment: str, folders: list[Path]) -> list[Run]:
-    """Return the runs in some folders; each must be one of the experiment."""
-    runs = [Run(folder) for folder in folders]
-    for run in runs:
-        if (found := run.info["spec"].get("experiment", experiment)) != experiment:
-            raise EquisetError(f"{run.folder} is a run of {found}, not of {experiment}")
-    return runs
+def read_runs(
+    folders: list[Path], analyses: dict[str, Path] | None = None, experiment: str = ""
+) -> dict[str, list[Run]]:
+    """Return the runs of each variant, one per seed, in the order of the folders.
 
-
-def by_variant(folders: list[Path], analyses: dict[str, Path] | None = None) -> dict[str, list[Run]]:
-    """Return the runs of each variant, one per seed, in the order of the folders."""
+    Args:
+        folders: of the runs.
+        analyses: Parquet files of what else was measured on them, by name.
+        experiment: that all must be runs of; any if it is empty.
+    """
     runs: dict[str, list[Run]] = {}
     for folder in folders:
         run = Run(folder, analyses or {})
+        if experiment and (found := run.info["spec"].get("experiment", experiment)) != experiment:
+            raise EquisetError(f"{run.folder} is a run of {found}, not of {experiment}")
         runs.setdefault(run.variant, []).append(run)
     return runs
 
@@ -80,7 +86,7 @@ DATA = {
     "own": "OWN data, not the paper's",
     "stand-in": "STAND-IN data",
 }
-"""How each kind of data is called, for people; see `equiset.data.source.Kind`. The best kind first."""
+"""The kinds of data (`equiset.data.source.Kind`) in the words of tables and figures, the best kind first."""
 WARNINGS = {
     "whole": "",
     "part": "The other items are absent, and numbers may differ from the paper's for that reason.",
@@ -96,10 +102,10 @@ def kind_of_data(runs: list[Run]) -> tuple[str, float]:
     return max(found, key=lambda pair: (list(DATA).index(pair[0]), -pair[1]))
 
 
-def what_was_measured(runs: dict[str, list[Run]]) -> str:
-    """Say in one line on which data, at which scale and with how many seeds numbers were measured."""
+def measured_on(runs: dict[str, list[Run]]) -> str:
+    """Return the sentence that names the data, the scale and the seeds of some runs."""
     infos = [run.info for group in runs.values() for run in group]
     kinds = {f"{DATA[info['sets']['kind']]}: {info['sets']['data']}" for info in infos}
     scales = sorted({info["spec"]["scale"] for info in infos})
     seeds = sorted({info["spec"]["seed"] for info in infos})
-    return f"{'; '.join(sorted(kinds))}. Scale: {', '.join(scales)}. Seeds: {', '.join(map(str, seeds))}."
+    return f"Measured on {'; '.join(sorted(kinds))}. Scale: {', '.join(scales)}. Seeds: {', '.join(map(str, seeds))}."

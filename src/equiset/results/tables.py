@@ -1,4 +1,4 @@
-"""A table in the forms that a reader wants: numbers (CSV), a page (Markdown, HTML), a paper (LaTeX)."""
+"""The one writer of tables: numbers for programs (CSV), and text for a page (Markdown, HTML) or a paper (LaTeX)."""
 
 import html
 import re
@@ -10,38 +10,39 @@ import pandas as pd
 
 from equiset.files import atomic_path
 from equiset.results.measures import Number
-from equiset.results.runs import Run
 
 Cell = tuple[str, str, Any] | tuple[str, str, Any, str]
-"""A column's name for programs and its heading for people, either may be empty; the value, or a `Number`, which comes
-with its interval; and how people read it, if not as it is. After a bar, a heading has its short form for LaTeX, where a
-page is narrow; nothing after it leaves the column out there."""
+"""The column's name in CSV, its heading in the text formats, the value, and its text if that is not `str(value)`.
+
+An empty name or heading leaves the cell out of those formats. A `Number` comes with its interval in CSV and its spread
+in text. `Heading|Short` gives LaTeX, where a page is narrow, a shorter heading; `Heading|` has no such column there.
+"""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table, once as plain numbers and once as people read it."""
+    """A table, once as plain numbers and once as formatted text."""
 
     numbers: pd.DataFrame
     """For CSV: one value per cell, units in the column names."""
-    shown: pd.DataFrame
-    """For Markdown and LaTeX: formatted text."""
+    text: pd.DataFrame
+    """For Markdown, HTML and LaTeX: formatted text."""
     caption: str
     notes: tuple[str, ...]
     latex: dict[str, str] = field(default_factory=dict)
-    """Headings of the columns that LaTeX shows -> what they are there; by default all, as they are."""
-    long: str = ""
-    """Columns of a LaTeX table that breaks across pages, such as `lp{4cm}`; by default it stands on one."""
+    """Columns of the LaTeX table -> their headings there; by default all columns, with the same headings."""
+    widths: tuple[float, ...] = ()
+    """Widths in cm of the columns of a LaTeX table that breaks across pages; by default it stands on one page."""
 
     @classmethod
-    def of(cls, rows: list[list[Cell]], caption: str, *notes: str) -> "Table":
-        """Make a table of its cells."""
+    def of(cls, rows: list[list[Cell]], caption: str = "", *notes: str, widths: tuple[float, ...] = ()) -> "Table":
+        """Return the table with these cells. A row without a name is left out of CSV, one without a heading of text."""
         numbers: list[dict[str, Any]] = []
-        shown: list[dict[str, Any]] = []
+        texts: list[dict[str, str]] = []
         latex: dict[str, str] = {}
         for row in rows:
             numbers.append({})
-            shown.append({})
+            texts.append({})
             for name, heading, value, *text in row:
                 number = isinstance(value, Number)
                 if name:
@@ -49,10 +50,10 @@ class Table:
                 heading, bar, short = heading.partition("|")
                 if heading:
                     latex.setdefault(heading, short if bar else heading)
-                    shown[-1][heading] = text[0] if text else value.with_spread if number else str(value)
-        plain = pd.DataFrame([row for row in numbers if row])
+                    texts[-1][heading] = text[0] if text else value.with_spread if number else str(value)
+        frames = [pd.DataFrame([row for row in part if row]) for part in (numbers, texts)]
         latex = {heading: short for heading, short in latex.items() if short}
-        return cls(plain, pd.DataFrame(shown).fillna("—"), caption, notes, latex)
+        return cls(frames[0], frames[1].fillna("—"), caption, notes, latex, widths)
 
     def write(self, path: Path) -> None:
         """Write the table in the format that the suffix names."""
@@ -60,9 +61,7 @@ class Table:
             case ".csv":
                 text = self.numbers.to_csv(index=False, float_format="%.6g")
             case ".md":
-                shown = self.shown.rename(columns=_mark).map(_mark)
-                text = f"**{self.caption}**\n\n{shown.to_markdown(index=False, disable_numparse=True)}\n"
-                text += "".join(f"\n{note}\n" for note in self.notes)
+                text = f"**{self.caption}**\n\n{self.markdown()}\n" + "".join(f"\n{note}\n" for note in self.notes)
             case ".tex":
                 text = self._latex()
             case ".html":
@@ -72,18 +71,26 @@ class Table:
         with atomic_path(path) as partial:
             partial.write_text(text, encoding="utf-8")
 
+    def markdown(self, padded: bool = True) -> str:
+        """Return the rows, without caption and notes. Padding aligns the columns, and makes long lines longer."""
+        shown = self.text.rename(columns=_escape_markdown).map(_escape_markdown)
+        if padded:
+            return shown.to_markdown(index=False, disable_numparse=True)
+        rows = [shown.columns, ["---"] * len(shown.columns), *shown.itertuples(index=False)]
+        return "\n".join(f"|{'|'.join(row)}|" for row in rows)
+
     def _html(self) -> str:
-        """Return a part of a page: a table that scrolls if it must, and its notes. All that is shown is text."""
+        """Return a part of a page: a table that scrolls if it must, and its notes. All values are escaped."""
         caption = html.escape(self.caption)
-        if self.shown.empty:
+        if self.text.empty:
             return "<p>Nothing of this table runs at this scale.</p>\n"
-        rows = [[html.escape(_typeset(cell)) for cell in row] for row in self.shown.itertuples(index=False)]
+        rows = [[html.escape(_typeset(cell)) for cell in row] for row in self.text.itertuples(index=False)]
         looks = []
-        for column in self.shown:
-            looks.append(" ".join(["paper"] * column.startswith("Paper") + ["text"] * _has_words(self.shown[column])))
+        for column in self.text:
+            looks.append(" ".join(["paper"] * column.startswith("Paper") + ["text"] * _has_words(self.text[column])))
         head = "".join(
             f'<th scope="col" class="{look}">{html.escape(str(column))}</th>'
-            for column, look in zip(self.shown.columns, looks, strict=True)
+            for column, look in zip(self.text.columns, looks, strict=True)
         )
         lines = [f'<div class="scroll" role="region" tabindex="0" aria-label="{caption}">', "<table>"]
         lines += [f"<caption><span>{caption}</span></caption>", f"<thead><tr>{head}</tr></thead>", "<tbody>"]
@@ -97,25 +104,27 @@ class Table:
 
     def _latex(self) -> str:
         """Return a booktabs table, as wide as the text, with its notes beneath."""
-        latex = self.latex or {column: column for column in self.shown}
-        shown = self.shown[[column for column in self.shown if column in latex]].rename(columns=latex)
-        kind, where = ("longtable", "") if self.long else ("tabularx", r"{\textwidth}")
-        columns = self.long or "".join(_latex_column(shown[column], place == 0) for place, column in enumerate(shown))
-        caption = rf"\caption{{{_escape(self.caption)}}}" + r"\\" * bool(self.long)
+        latex = self.latex or {column: column for column in self.text}
+        shown = self.text[[column for column in self.text if column in latex]].rename(columns=latex)
+        long = bool(self.widths)
+        kind, where = ("longtable", "") if long else ("tabularx", r"{\textwidth}")
+        columns = "".join(rf">{{\raggedright\arraybackslash}}p{{{width}cm}}" for width in self.widths)
+        columns = columns or "".join(_latex_column(shown[name], place == 0) for place, name in enumerate(shown))
+        caption = rf"\caption{{{_escape_latex(self.caption)}}}" + r"\\" * long
         begin = rf"\begin{{{kind}}}{where}{{@{{}}{columns}@{{}}}}"
         lines = [
             r"% In the preamble: \usepackage{array,booktabs,longtable,tabularx}",
-            *([r"{\footnotesize"] if self.long else [r"\begin{table}", r"\centering\footnotesize"]),
+            *([r"{\footnotesize"] if long else [r"\begin{table}", r"\centering\footnotesize"]),
             r"\setlength{\tabcolsep}{3pt}",
-            *([begin, caption] if self.long else [caption, r"\smallskip", begin]),
+            *([begin, caption] if long else [caption, r"\smallskip", begin]),
             r"\toprule",
             _latex_row(shown.columns),
-            r"\midrule\endhead" if self.long else r"\midrule",
+            r"\midrule\endhead" if long else r"\midrule",
             *map(_latex_row, shown.itertuples(index=False)),
             r"\bottomrule",
             rf"\end{{{kind}}}",
-            *(rf"\par\smallskip\raggedright {_escape(note)}" for note in self.notes),
-            r"\par}" if self.long else r"\end{table}",
+            *(rf"\par\smallskip\raggedright {_escape_latex(note)}" for note in self.notes),
+            r"\par}" if long else r"\end{table}",
         ]
         return "\n".join(lines) + "\n"
 
@@ -135,10 +144,10 @@ def _latex_column(column: pd.Series, first: bool) -> str:
 
 
 def _latex_row(cells: tuple | pd.Index) -> str:
-    return " & ".join(map(_escape, cells)) + r" \\"
+    return " & ".join(map(_escape_latex, cells)) + r" \\"
 
 
-def _mark(text: object) -> str:
+def _escape_markdown(text: object) -> str:
     return _typeset(text).replace("|", r"\|")
 
 
@@ -153,19 +162,6 @@ _LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
 _LATEX |= {"λ": r"$\lambda$", "γ": r"$\gamma$", "†": r"$\dagger$", "°": r"$^\circ$"}
 
 
-def _escape(text: object) -> str:
+def _escape_latex(text: object) -> str:
     escaped = "".join(_LATEX.get(sign, sign) for sign in _typeset(text))
     return re.sub(r"(\d+)([³ᵀ])", lambda found: f"${found[1]}^{'3' if found[2] == '³' else 'T'}$", escaped)
-
-
-def about(group: list[Run]) -> list[Cell]:
-    """Return what every table says about the runs behind a row."""
-    info = group[0].info
-    return [
-        ("parameters", "Parameters|", info["parameters"], f"{info['parameters']:,}"),
-        ("epochs", "Epochs|Ep.", group[0].settings["training"]["epochs"]),
-        ("seeds", "Seeds", len(group)),
-        ("data_kind", "", info["sets"]["kind"]),
-        ("data_share", "", info["sets"]["share"]),
-        ("scale", "", info["spec"]["scale"]),
-    ]

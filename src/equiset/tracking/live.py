@@ -1,55 +1,59 @@
-"""A training in MLflow while it runs: its run gets one batch of metrics an epoch.
+"""A training in MLflow while it runs: it opens its run, logs one batch of metrics after each epoch, and closes it.
 
-MLflow is a view. If its store cannot be reached, that costs a warning and no training.
+If the store cannot be reached, that costs a warning and no training: `send` sends from the files what is missing.
 """
 
 import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equiset.tracking import first_line, store_uri
+from equiset.tracking import reason, store_uri
 from equiset.training.loop import Listener, Progress
 
 if TYPE_CHECKING:
+    from mlflow.entities import Run
+
     from equiset.tracking.tracker import Tracker
 
 log = logging.getLogger(__name__)
 
 AFTER_S = 10.0
-"""Seconds after which a training appears. Importing MLflow takes three, and what ends sooner is sent by `track`."""
+"""Seconds after which a training appears. One that ends sooner is sent by `send`, and need not import MLflow."""
 
 
 @contextmanager
-def live(uri: str | None, folder: Path) -> Iterator[Callable[[dict[str, Any]], Listener]]:
-    """Yield what `train_run` takes as `watch`: it opens the run of the training and logs one batch an epoch.
+def live(uri: str | None) -> Iterator[Callable[[dict[str, Any]], Listener]]:
+    """Yield what `train_run` takes as `watch`.
 
     Args:
         uri: tracking server or database; None for the environment's, or the project's own.
-        folder: where the results of the run will be.
     """
-    watched = _Watched(store_uri(uri), folder)
+    run = _LiveRun(store_uri(uri))
     try:
-        yield watched.start
+        yield run.start
     except Exception as error:
-        watched.fail(f"{type(error).__name__}: {error}")
+        run.close("FAILED", f"{type(error).__name__}: {error}")
         raise
+    run.close("FINISHED")
 
 
-class _Watched:
+class _LiveRun:
     """The run of a training that is under way."""
 
-    def __init__(self, uri: str, folder: Path):
-        self.uri, self.folder = uri, folder
-        self.away = False
+    def __init__(self, uri: str):
+        self.uri = uri
+        self.info: dict[str, Any] = {}
+        self.started = time.monotonic()
+        self.opened: tuple[Tracker, Run] | None = None
         self.epochs = 0
-        self.about: dict[str, Any] = {}
-        self.started = 0.0
+        """How many were logged."""
+        self.away = False
+        """Whether the store could not be reached."""
 
-    def start(self, about: dict[str, Any]) -> Listener:
-        self.about, self.started = about, time.monotonic()
+    def start(self, info: dict[str, Any]) -> Listener:
+        self.info, self.started = info, time.monotonic()
         return self.log
 
     def log(self, progress: Progress) -> None:
@@ -57,28 +61,33 @@ class _Watched:
         if time.monotonic() - self.started < AFTER_S:
             return
 
-        def send(tracker: "Tracker") -> None:
-            run = tracker.begin(self.folder, self.about)
-            if run.info.status != "RUNNING":  # it goes on after a failure
-                tracker.set_status(run, "RUNNING", "")
-            tracker.send_epochs(run, progress.metrics, progress.epoch_seconds, self.epochs)
+        def send(tracker: "Tracker", run: "Run") -> None:
+            tracker.log_epochs(run, progress.metrics, progress.epoch_seconds, self.epochs)
             self.epochs = len(progress.metrics)
 
         self._try(send)
 
-    def fail(self, why: str) -> None:
-        """Say that the training failed, and why."""
-        if self.about:
-            self._try(lambda tracker: tracker.set_status(tracker.begin(self.folder, self.about), "FAILED", why))
+    def close(self, status: str, failure: str = "") -> None:
+        """Close the run. A training that fails before its run is open gets one, for the reason."""
+        if self.opened or (failure and self.info):
+            self._try(lambda tracker, run: tracker.set_status(run, status, failure))
 
-    def _try(self, send: "Callable[[Tracker], None]") -> None:
+    def _try(self, send: "Callable[[Tracker, Run], None]") -> None:
+        """Send something to the run, opening it first if needed, unless the store is away."""
         if self.away:
             return
         try:
-            from equiset.tracking.tracker import open_experiment, sending
-
-            with sending(self.uri):
-                send(open_experiment(self.uri, self.about["spec"]["experiment"]))
-        except Exception as error:  # whatever MLflow or its store raise: a view never stops a training
+            if not self.opened:
+                self.opened = self._open()
+            send(*self.opened)
+        except Exception as error:  # whatever MLflow or its store raise: no training stops for it
             self.away = True
-            log.warning("MLflow shows this training when all is done: %s", first_line(error, self.uri))
+            log.warning("MLflow shows this training when all is done: %s", reason(error, self.uri))
+
+    def _open(self) -> "tuple[Tracker, Run]":
+        from equiset.tracking.tracker import open_experiment
+
+        tracker = open_experiment(self.uri, self.info["spec"]["experiment"])
+        run = tracker.open_training(self.info, self.info["spec"]["scale"])
+        tracker.set_status(run, "RUNNING")
+        return tracker, tracker.client.get_run(run.info.run_id)  # without the failure of an earlier start

@@ -18,7 +18,8 @@ from equiset.files import atomic_path, digest, digest_json, read_json, read_parq
 from equiset.fingerprint import training_code
 from equiset.training import provenance
 from equiset.training.devices import arithmetic, choose_device, describe, fix_arithmetic
-from equiset.training.loop import Listener, Progress, checkpoint_key, load_weights, save_weights, train
+from equiset.training.load_run import load_run
+from equiset.training.loop import Listener, Progress, checkpoint_key, save_weights, train
 
 log = logging.getLogger(__name__)
 
@@ -109,15 +110,12 @@ def _ignore(progress: Progress) -> None:
 def evaluate_run(run: Path, store: Path, sets: Path, output: Path, threads: int = 1) -> pd.DataFrame:
     """Let a trained network predict, from its weights file alone, and write and return its predictions."""
     torch.set_num_threads(threads)
-    info = read_json(run / "run.json")
-    spec, settings = info["spec"], run_settings(info["spec"])
-    device = choose_device(spec["device"])
+    spec = read_json(run / "run.json")["spec"]
+    settings, device = run_settings(spec), choose_device(spec["device"])
     fix_arithmetic(settings.training.precision, device)
     task = experiment_module(spec["experiment"], "task").Task(settings, store, sets, device)
-    model = load_weights(task.build_model(), run / "weights.safetensors", info.get("weights_sha256"))
-    model = model.to(device).eval()
     with arithmetic(settings.training.precision, device):
-        predictions = task.predict(model)
+        predictions = task.predict(load_run(run, device).network)
     write_parquet(output, predictions)
     log.info("%d predictions in %s", len(predictions), output)
     return predictions

@@ -2,22 +2,27 @@
 
 import logging
 import re
-import shutil
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-import PIL
 from pydantic import Field
 
-from equiset.data.celeba.annotations import PARTS, ROLES, Annotations, read_annotations
-from equiset.data.celeba.images import ENDINGS, SIZE, ImageSource, convert
-from equiset.data.download import download, limits
-from equiset.data.inventory import contents
-from equiset.data.manifest import checked, make_manifest, of_the_paper, own_folder, read_manifest, stand_in_advice
-from equiset.data.manifest import identify as identify_file
+from equiset.data.celeba.annotations import PARTS, read_annotations
+from equiset.data.celeba.images import SIZE, ImageSource, convert
+from equiset.data.download import download
+from equiset.data.image_files import is_image
+from equiset.data.manifest import (
+    RawFiles,
+    about,
+    make_manifest,
+    of_the_paper,
+    own_folder,
+    paths_in,
+    stand_in_advice,
+)
 from equiset.data.source import Address, SourceSettings, StandIn
 from equiset.errors import EquisetError
 from equiset.files import digest, digest_json, write_json
@@ -27,7 +32,6 @@ log = logging.getLogger(__name__)
 IMAGES = 202_599
 _DRIVE = "https://drive.usercontent.google.com/download?export=download&confirm=t&id="
 _NAMED = 20  # images that are missing, broken or not CelebA's are all counted; so many are named
-_FORMAT = 2  # of the store: a change makes earlier unfinished passes useless
 
 
 class RawFile(NamedTuple):
@@ -71,9 +75,6 @@ class CelebaSettings(SourceSettings):
 
     name: ClassVar[str] = "celeba"
     holds: ClassVar[str] = "the files"
-    preparing: ClassVar[frozenset[str]] = frozenset({"decoding"})
-    endings: ClassVar[tuple[str, ...]] = (*ENDINGS, ".txt", ".zip")
-    depth: ClassVar[int] = 4  # celeba/img_align_celeba/img_align_celeba/
 
     folder: str | None = None
     """With `source: folder`, the folder of the three annotation files and of the images: `img_align_celeba.zip`, or a
@@ -95,23 +96,39 @@ class CelebaSettings(SourceSettings):
 SETTINGS = CelebaSettings
 
 
+def find(folder: Path) -> RawFiles:
+    """Find the images and the three annotation files below a folder."""
+    places = [folder / name for name in _FOLDERS]
+    files = [(role, place / known.name) for place in reversed(places) for role, known in FILES.items()]
+    found = {role: [path] for role, path in files if path.is_file()}
+    for place in [*(place / "img_align_celeba" for place in places), *places]:
+        if place.is_dir() and (images := [path for path in place.iterdir() if is_image(path.name)]):
+            found["images"] = sorted(images)
+            break
+    for role, known in FILES.items():
+        if role not in found:
+            also = f"also in {', '.join(name for name in _FOLDERS if name)}"
+            if role == "images":
+                also = "or a folder img_align_celeba with files such as 000001.jpg"
+            raise EquisetError(f"datasets.celeba.folder: {folder} lacks {known.name} ({also})")
+    return found
+
+
 def fetch(settings: CelebaSettings, cache: Path) -> dict[str, Any]:
-    """Bring, find or make the images and the three annotation files, and return the manifest that names them.
+    """Download, find or make the images and the three annotation files, and return their manifest.
 
     Whether the images of a folder have CelebA's size shows when they are read: `prepare` settles `kind` and `share`.
     """
     if settings.source == "download":
-        paths, about = _download(settings, cache), of_the_paper("CelebA", IMAGES, IMAGES, "images")
+        files, kind = _download(settings, cache), of_the_paper("CelebA", IMAGES, IMAGES, "images")
     elif settings.source == "folder":
-        paths = _find(own_folder(settings))
-        names = ImageSource(paths["images"]).list()
-        about, _ = _recognise(paths, names, len(names))
+        files = find(own_folder(settings))
+        names = ImageSource(_images_of(files["images"])).names()
+        kind, _ = _recognise({role: paths[0] for role, paths in files.items()}, names, len(names))
     else:
-        paths = _make_stand_in(settings.stand_in, cache)
-        about = {"kind": "stand-in", "description": "stand-in for CelebA: drawn faces with its forty attributes"}
-    manifest = make_manifest(settings, paths, **about, identify=lambda path: _identify(path, cache))
-    # Beside the downloads, so that a pass over the images that was interrupted is found again.
-    return manifest | {"work": str((cache / "unfinished").absolute())}
+        files = _make_stand_in(settings.stand_in, cache)
+        kind = {"kind": "stand-in", "description": "stand-in for CelebA: drawn faces with its forty attributes"}
+    return make_manifest(settings, cache, files, **kind)
 
 
 def prepare(manifest: dict[str, Any], folder: Path, settings: CelebaSettings | None = None, threads: int = 1) -> None:
@@ -120,118 +137,88 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: CelebaSettings | N
     `absent.txt` names all images that are annotated and not among these, in ranges.
     """
     settings = settings or CelebaSettings()
-    with read_manifest(manifest, "celeba"):
-        work = Path(manifest["work"])
-    about, paths = checked(manifest, "celeba", FILES, lambda path: _identify(path, work.parent))
-    annotations = read_annotations(paths)
-    source = ImageSource(paths["images"])
-    sizes = source.list()
-    present = np.flatnonzero(np.isin(annotations.files, list(sizes)))
-    if not len(present):
+    store, paths = about(manifest), paths_in(manifest)
+    annotated = read_annotations(paths)
+    source = ImageSource(_images_of([paths["images"]]))
+    names = source.names()
+    present = annotated["file"].isin(names)
+    missing = annotated["file"][~present].tolist()
+    if len(missing) == len(annotated):
         raise EquisetError(
-            f"{paths['images']} holds none of the {len(annotations.files)} images that {paths['attributes'].name} "
-            f"names, such as {annotations.files[0]}"
+            f"{source.path} holds none of the {len(annotated)} images that {paths['attributes'].name} names, such as "
+            f"{missing[0]}"
         )
-    missing = np.setdiff1d(np.arange(len(annotations.files)), present)
-    if len(missing):
-        some = f"{len(missing)} of {len(annotations.files)} annotated images are not in {paths['images']}"
-        log.warning("%s (the first: %s); they are left out", some, annotations.files[missing[0]])
-    here = annotations.take(present)
-    key = [_FORMAT, PIL.__version__, settings.decoding, manifest["files"]["images"]["sha256"], here.files.tolist()]
-    task = work / digest_json(key)[:32]
-    images, found = convert(source, here.files.tolist(), task, threads, settings.decoding == "draft")
-    faults = found.faults
-    for name, fault in list(faults.items())[:_NAMED]:
-        log.warning("%s in %s cannot be read and is left out: %s", name, paths["images"], fault)
-    usable = np.flatnonzero(~np.isin(here.files, list(faults)))
-    if not len(usable):
-        raise EquisetError(f"{paths['images']}: none of its {len(here.files)} images can be read; fetch it again")
+    if missing:
+        some = f"{len(missing)} of {len(annotated)} annotated images are not in {source.path}"
+        log.warning("%s (the first: %s); they are left out", some, missing[0])
+    faces = annotated[present].reset_index(drop=True)
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.move(images, folder / "images.npy")
-    shutil.rmtree(task)
-    _write_faces(here.take(usable), usable, folder / "faces.parquet")
-    counts = np.bincount(here.partition[usable], minlength=len(PARTS))
-    _write_absent(annotations.files, here.files[usable], folder / "absent.txt")
+    found = convert(source, faces["file"].tolist(), folder / "images.npy", threads, settings.decoding == "draft")
+    for name, fault in list(found.faults.items())[:_NAMED]:
+        log.warning("%s in %s cannot be read and is left out: %s", name, source.path, fault)
+    faces.insert(0, "row", np.arange(len(faces), dtype=np.int32))
+    faces = faces[~faces["file"].isin(list(found.faults))]
+    if not len(faces):
+        raise EquisetError(f"{source.path}: none of its {present.sum()} images can be read; download them again")
+    faces.to_parquet(folder / "faces.parquet", index=False)
+    _write_absent(annotated["file"], faces["file"], folder / "absent.txt")
     foreign: dict[str, str] = {}
-    if about["kind"] != "stand-in":
-        whose, foreign = _recognise(paths, sizes, len(usable), found.sizes)
-        about |= whose
-    store = {
-        **about,
+    if store["kind"] != "stand-in":
+        whose, foreign = _recognise(paths, names, len(faces), found.sizes)
+        store |= whose
+    store |= {
         "foreign": {"count": len(foreign), "first": dict(sorted(foreign.items())[:_NAMED])},
-        "attributes": list(annotations.names),
-        "annotated": len(annotations.files),
-        "images": len(usable),
-        "parts": dict(zip(PARTS, counts.tolist(), strict=True)),
-        "missing": {"count": len(missing), "first": annotations.files[missing[:_NAMED]].tolist()},
-        "broken": {"count": len(faults), "first": dict(sorted(faults.items())[:_NAMED])},
+        "attributes": list(faces)[4:],
+        "annotated": len(annotated),
+        "images": len(faces),
+        "parts": {name: int((faces["partition"] == number).sum()) for number, name in enumerate(PARTS)},
+        "missing": {"count": len(missing), "first": missing[:_NAMED]},
+        "broken": {"count": len(found.faults), "first": dict(sorted(found.faults.items())[:_NAMED])},
         "decoding": settings.decoding,
+        "digest": digest_json([digest(folder / name) for name in ("images.npy", "faces.parquet")]),
     }
-    store["digest"] = digest_json([digest(folder / name) for name in ("images.npy", "faces.parquet")])
     write_json(folder / "store.json", store)
-    log.info("%s: %d usable, %d missing, %d broken", about["description"], len(usable), len(missing), len(faults))
+    log.info("%s: %d usable, %d missing, %d broken", store["description"], len(faces), len(missing), len(found.faults))
 
 
-def _write_faces(annotations: Annotations, rows: np.ndarray, path: Path) -> None:
-    columns = {
-        "row": rows.astype(np.int32),
-        "file": annotations.files,
-        "identity": annotations.identity,
-        "partition": annotations.partition,
-        **dict(zip(annotations.names, annotations.attributes.T, strict=True)),
-    }
-    pd.DataFrame(columns).to_parquet(path, index=False)
+def _images_of(paths: list[Path]) -> Path:
+    """Return the zip file or the folder that images are in."""
+    return paths[0].parent if is_image(paths[0].name) else paths[0]
 
 
-def _write_absent(annotated: np.ndarray, usable: np.ndarray, path: Path) -> None:
+def _write_absent(annotated: pd.Series, usable: pd.Series, path: Path) -> None:
     """Write a line for each run of absent images: its first, or its first and its last."""
-    rows = np.flatnonzero(~np.isin(annotated, usable))
+    rows = np.flatnonzero(~annotated.isin(usable))
     begins = np.flatnonzero(np.diff(rows, prepend=-2) > 1)
     ends = np.append(begins[1:], len(rows)) - 1
-    pairs = zip(annotated[rows[begins]], annotated[rows[ends]], strict=True) if len(rows) else ()
+    pairs = zip(annotated.iloc[rows[begins]], annotated.iloc[rows[ends]], strict=True) if len(rows) else ()
     lines = [f"{first}\n" if first == last else f"{first} to {last}\n" for first, last in pairs]
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def _download(settings: CelebaSettings, folder: Path) -> dict[str, Path]:
-    paths = {role: folder / known.name for role, known in FILES.items()}
+def _download(settings: CelebaSettings, folder: Path) -> RawFiles:
     for role, known in FILES.items():
-        addresses = settings.image_mirrors if role == "images" else [_DRIVE + known.drive_id]
-        sums = {"md5": known.md5}
+        urls = settings.image_mirrors if role == "images" else [_DRIVE + known.drive_id]
         try:
-            download(known.name, addresses, paths[role], checksums=sums, size=known.bytes, **limits(settings))
+            download(settings, urls, folder / known.name, f"md5:{known.md5}", known.bytes)
         except EquisetError as error:
             raise EquisetError(
                 f"{error}. The server may have a daily quota: try again tomorrow, add an address to "
                 "datasets.celeba.image_mirrors, or download the four files by hand and set datasets.celeba.source "
                 f"to folder. {stand_in_advice(settings)}"
             ) from None
-    return paths
-
-
-def _find(folder: Path) -> dict[str, Path]:
-    """Find the images and the three annotation files below a folder."""
-    places = [folder / name for name in _FOLDERS]
-    files = [(role, place / known.name) for place in reversed(places) for role, known in FILES.items()]
-    paths = {role: path for role, path in files if path.is_file()}
-    folders = [place / "img_align_celeba" for place in places] + places
-    if images := next((path for path in folders if path.is_dir() and any(path.glob("*.jpg"))), None):
-        paths["images"] = images
-    for role, known in FILES.items():
-        if role not in paths:
-            also = f"also in {', '.join(name for name in _FOLDERS if name)}"
-            if role == "images":
-                also = "or a folder img_align_celeba with files such as 000001.jpg"
-            raise EquisetError(f"datasets.celeba.folder: {folder} lacks {known.name} ({also})")
-    return paths
+    return {role: [folder / known.name] for role, known in FILES.items()}
 
 
 def _recognise(
     paths: dict[str, Path], names: Collection[str], usable: int, other_sizes: dict[str, str] | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Say whose images these are, and why files are not CelebA's: these have its names, size and annotations."""
+    annotations = {role: known for role, known in FILES.items() if role != "images"}
     foreign = {
-        FILES[role].name: "not CelebA's annotations" for role in ROLES if digest(paths[role], "md5") != FILES[role].md5
+        known.name: "not CelebA's annotations"
+        for role, known in annotations.items()
+        if digest(paths[role], "md5") != known.md5
     }
     own = "own data in the layout of CelebA"
     if not foreign:
@@ -241,7 +228,7 @@ def _recognise(
     if foreign:
         first = ", ".join(f"{name} ({reason})" for name, reason in sorted(foreign.items())[:_NAMED])
         count = f"{len(foreign)} file(s) not CelebA's; results are not the paper's"
-        log.warning("%s: %s: %s", paths["images"], count, first)
+        log.warning("%s: %s: %s", _images_of([paths["images"]]), count, first)
         return {"kind": "own", "share": 0.0, "description": own}, foreign
     return of_the_paper("CelebA", usable, IMAGES, "images"), {}
 
@@ -250,7 +237,7 @@ def _is_official(name: str) -> bool:
     return re.fullmatch(r"[0-9]{6}\.jpg", name) is not None and 1 <= int(name[:6]) <= IMAGES
 
 
-def _make_stand_in(size: StandInSize, cache: Path) -> dict[str, Path]:
+def _make_stand_in(size: StandInSize, cache: Path) -> RawFiles:
     # Imported here: a run on real images has no use for scipy.
     from equiset.data.celeba import stand_in
 
@@ -260,11 +247,4 @@ def _make_stand_in(size: StandInSize, cache: Path) -> dict[str, Path]:
     paths = {role: folder / known.name for role, known in FILES.items()}
     log.info("drawing a stand-in of %d images", sum(sizes))
     stand_in.write(paths, sizes, size.seed)
-    return paths
-
-
-def _identify(path: Path, cache: Path) -> dict[str, Any]:
-    if path.is_dir():
-        found = contents(path, ImageSource(path).list(), cache)
-        return {"bytes": sum(image.bytes for image in found.values()), "sha256": digest_json(found)}
-    return identify_file(path)
+    return {role: [path] for role, path in paths.items()}

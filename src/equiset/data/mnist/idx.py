@@ -5,48 +5,48 @@ import hashlib
 import math
 import struct
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
-from equiset.data.faults import fault, plain_faults
-from equiset.files import atomic_path
+from equiset.errors import EquisetError
+from equiset.files import atomic_path, read_maybe_gzip
 
 _UINT8 = 0x08
-_GZIP = b"\x1f\x8b"
-_CHUNK = 2**20
-_LARGEST = 2**32  # bytes; no data set of this kind comes near
-_BEST_RATIO = 1032  # deflate cannot compress further
-_MOST_DIMENSIONS = 32  # NumPy has a limit, too
 
 
 def read_idx(path: str | Path) -> np.ndarray:
-    """Read an IDX file of unsigned bytes, compressed or not.
-
-    Memory is taken for bytes that are there, never for bytes that a header announces.
-    """
+    """Read an IDX file of unsigned bytes; its content tells whether it is compressed."""
     path = Path(path)
-    with plain_faults(path), path.open("rb") as file:
-        size = path.stat().st_size
-        compressed = file.read(2) == _GZIP
-        file.seek(0)
-        if compressed:
-            with gzip.GzipFile(fileobj=file) as stream:
-                return _read(path, stream, size * _BEST_RATIO, exact=False)
-        if path.suffix == ".gz":
-            raise fault(path, "is not a gzip file, despite its name")
-        return _read(path, file, size, exact=True)
+    content = read_maybe_gzip(path)
+    zeros, kind, dimensions = struct.unpack(">HBB", content[:4]) if len(content) >= 4 else (0, _UINT8, 1)
+    start = 4 + 4 * dimensions
+    if zeros != 0 or dimensions == 0:
+        raise _fault(path, f"is not an IDX file: it begins with {content[:4].hex()}")
+    if kind != _UINT8:
+        raise _fault(path, f"holds values of IDX type 0x{kind:02x}; only unsigned bytes (0x08) are read")
+    if len(content) < start:
+        raise _fault(path, "is cut off within its header")
+    shape = struct.unpack(f">{dimensions}I", content[4:start])
+    if (held := len(content) - start) != math.prod(shape):
+        problem = "cut off" if held < math.prod(shape) else "damaged"
+        announced = " x ".join(map(str, shape[:4]))
+        raise _fault(path, f"is {problem}: its header announces {announced} bytes, and {held} follow")
+    try:
+        return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    except ValueError as error:  # no bytes in a shape beyond NumPy's limits, such as 0 x 4294967295 x 4294967295
+        raise _fault(path, f"is damaged: {error}") from None
 
 
 def write_idx(path: str | Path, array: np.ndarray) -> None:
     """Write an array of unsigned bytes as IDX; compressed if the name ends in .gz. Equal arrays give equal files."""
     path = Path(path)
-    with atomic_path(path) as partial, partial.open("wb") as file:
-        packed = path.suffix == ".gz"
-        with gzip.GzipFile("", "wb", 6, file, mtime=0) if packed else nullcontext(file) as stream:
-            stream.write(idx_header(array))
-            stream.write(np.ascontiguousarray(array))
+    content = idx_header(array) + array.tobytes()
+    # Not by `gzip.compress`, whose header depends on Python's version.
+    pack = partial(gzip.GzipFile, "", "wb", 6, mtime=0) if path.suffix == ".gz" else nullcontext
+    with atomic_path(path) as temporary, temporary.open("wb") as file, pack(file) as stream:
+        stream.write(content)
 
 
 def idx_header(array: np.ndarray) -> bytes:
@@ -59,45 +59,8 @@ def idx_header(array: np.ndarray) -> bytes:
 
 def idx_md5(array: np.ndarray) -> str:
     """Return the MD5 of the array's uncompressed IDX file, by which a data set is known however it was compressed."""
-    md5 = hashlib.md5(idx_header(array), usedforsecurity=False)
-    md5.update(np.ascontiguousarray(array))
-    return md5.hexdigest()
+    return hashlib.md5(idx_header(array) + array.tobytes(), usedforsecurity=False).hexdigest()
 
 
-def _read(path: Path, stream: BinaryIO, available: int, *, exact: bool) -> np.ndarray:
-    magic = stream.read(4)
-    if len(magic) < 4:
-        raise fault(path, "is cut off within its header")
-    zeros, kind, dimensions = struct.unpack(">HBB", magic)
-    if zeros != 0 or dimensions == 0:
-        raise fault(path, f"is not an IDX file: it begins with {magic.hex()}")
-    if kind != _UINT8:
-        raise fault(path, f"holds values of IDX type 0x{kind:02x}; only unsigned bytes (0x08) are read")
-    sizes = stream.read(4 * dimensions)
-    if len(sizes) < 4 * dimensions:
-        raise fault(path, "is cut off within its header")
-    shape = struct.unpack(f">{dimensions}I", sizes)
-    expected = math.prod(shape)
-    behind_header = available - 4 - 4 * dimensions
-    if expected > min(behind_header, _LARGEST):
-        raise fault(
-            path, f"announces {expected} bytes of data ({_times(shape)}), more than it can hold: cut off or damaged"
-        )
-    # Even an array of no bytes, 0 x 4294967295 x ..., may be more than can be numbered.
-    if dimensions > _MOST_DIMENSIONS or math.prod(size for size in shape if size) > 2**62:
-        raise fault(path, f"announces an array of an absurd shape: {_times(shape)}")
-    if exact and expected < behind_header:
-        raise fault(path, f"holds {behind_header - expected} bytes more than the {expected} that its header announces")
-    data = bytearray()
-    # One byte beyond the end is asked for: it shows trailing bytes, and makes gzip compare its checksum.
-    while chunk := stream.read(min(_CHUNK, expected + 1 - len(data))):
-        data += chunk
-        if len(data) > expected:
-            raise fault(path, f"holds more than the {expected} bytes that its header announces")
-    if len(data) < expected:
-        raise fault(path, f"is cut off: {len(data)} of the {expected} bytes that its header announces")
-    return np.frombuffer(data, dtype=np.uint8).reshape(shape)
-
-
-def _times(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape[:4])) + (" ..." if len(shape) > 4 else "")
+def _fault(path: Path, what: str) -> EquisetError:
+    return EquisetError(f"{path} {what}. Remove the file and fetch it again.")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from equiset.data.modelnet40.mesh_files import UNSHARED, BadMeshError, read_mesh
+from equiset.data.modelnet40.mesh_files import BadMeshError, read_mesh
 from equiset.data.modelnet40.official import Counts, name_of, recognise, some
 from equiset.data.modelnet40.surface import Cloud, sample_surface
 from equiset.errors import EquisetError
@@ -37,33 +37,34 @@ class Drawn(NamedTuple):
     """Digest of its triangles, the same in all formats."""
 
 
-def points_of(path: Path, name: str, count: int, seed: int, sampling: str, sha256: str | None = None) -> Drawn:
+def points_of(path: Path, name: str, count: int, seed: int, sampling: str) -> Drawn:
     """Return the points of one mesh. Seed and name decide them, so that they do not depend on the other meshes."""
-    vertices, triangles = read_mesh(path, sha256)
+    vertices, triangles = read_mesh(path)
     named = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
     rng = np.random.default_rng([seed, named])
     try:
         cloud = sample_surface(vertices, triangles, count, rng, poisson_disk=sampling == "poisson-disk")
     except ValueError as reason:
-        raise BadMeshError(f"{path}: {reason}. Mend or remove the file, or set on_bad_mesh: skip") from None
-    counts = Counts(None if path.suffix.lower() in UNSHARED else len(vertices), len(triangles))
+        raise BadMeshError(f"{path}: {reason}") from None
+    # Other formats may repeat a vertex for each of its triangles.
+    counts = Counts(len(vertices) if path.suffix.lower() in (".off", ".ply") else None, len(triangles))
     # Some formats have float32 only, and no vertices in common; zero has no sign.
     with np.errstate(over="ignore"):
         corners = vertices.astype(np.float32)[triangles] + np.float32(0)
     return Drawn(cloud, counts, hashlib.sha256(corners.tobytes()).hexdigest())
 
 
-def _try(root: Path, seed: int, sampling: str, task: tuple[str, int, str | None]) -> Drawn | str:
-    file, count, sha256 = task
+def _try(root: Path, seed: int, sampling: str, task: tuple[str, int]) -> Drawn | str:
+    file, count = task
     try:
-        return points_of(root / file, name_of(file), count, seed, sampling, sha256)
+        return points_of(root / file, name_of(file), count, seed, sampling)
     except BadMeshError as error:
         return str(error)
 
 
 def write_store(
     root: Path,
-    meshes: list[dict[str, Any]],
+    files: list[str],
     folder: Path,
     about: dict[str, Any],
     settings: "ModelNetSettings",
@@ -78,34 +79,34 @@ def write_store(
     - `absent.txt`: which of ModelNet40's meshes are not there, if some are.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    classes = sorted({mesh["class"] for mesh in meshes})
+    places = [file.split("/")[:2] for file in files]  # class and split
+    classes = sorted({name for name, _ in places})
     sha256, rows, skipped, counts, contents = hashlib.sha256(), [], [], {}, []
     sizes, sampling = {"train": settings.pool, "test": settings.test_pool}, settings.sampling
     one = partial(_try, root, settings.seed, sampling)
-    tasks = [(mesh["file"], sizes[mesh["split"]], mesh["sha256"]) for mesh in meshes]
-    with (folder / "pool.f32").open("wb") as file, _mapper(len(meshes), sampling, threads) as mapped:
-        for mesh, drawn in zip(meshes, mapped(one, tasks), strict=True):
+    tasks = [(file, sizes[split]) for file, (_, split) in zip(files, places, strict=True)]
+    with (folder / "pool.f32").open("wb") as file, _mapper(len(files), sampling, threads) as mapped:
+        for name, (kind, split), drawn in zip(files, places, mapped(one, tasks), strict=True):
             if isinstance(drawn, str):
                 if settings.on_bad_mesh == "stop":
-                    raise EquisetError(drawn)
+                    raise EquisetError(f"{drawn}. Fix or remove the file, or set on_bad_mesh: skip")
                 log.warning("left out: %s", drawn)
-                skipped.append({"file": mesh["file"], "reason": drawn.split(". Mend")[0].replace(str(root), "")})
+                skipped.append({"file": name, "reason": drawn.replace(str(root), "")})
                 continue
             cloud = drawn.cloud
             content = cloud.points.tobytes()
             file.write(content)
             sha256.update(content)
             place = {"scale": cloud.scale, **dict(zip(("x", "y", "z"), cloud.centre, strict=True))}
-            label = classes.index(mesh["class"])
-            found = {key: mesh[key] for key in ("file", "class", "split", "bytes")}
-            rows.append({**found, "label": label, "points": len(cloud.points), "area": cloud.area, **place})
-            counts[name_of(mesh["file"])] = drawn.counts
+            row = {"file": name, "class": kind, "split": split, "label": classes.index(kind)}
+            rows.append({**row, "points": len(cloud.points), "area": cloud.area, **place})
+            counts[name_of(name)] = drawn.counts
             contents.append(drawn.content)
     table = pd.DataFrame(rows).astype({"label": "int16"}) if rows else pd.DataFrame({"class": [], "split": []})
-    for name in classes:
+    for kind in classes:
         for split in ("train", "test"):
-            if not ((table["class"] == name) & (table["split"] == split)).any():
-                raise EquisetError(f"no mesh of {root / name / split} can be used; see the log for the reasons")
+            if not ((table["class"] == kind) & (table["split"] == split)).any():
+                raise EquisetError(f"no mesh of {root / kind / split} can be used; see the log for the reasons")
     twins, table["twin_in_training"] = find_twins(table, contents)
     table.to_parquet(folder / "meshes.parquet", index=False)
     sha256.update(table["label"].to_numpy().tobytes() + "".join(table["split"]).encode())

@@ -110,6 +110,8 @@ def _general(content: bytes, start: int, n_vertices: int, n_faces: int) -> tuple
         except (ValueError, OverflowError):
             kind, row = ("vertex", number) if number < n_vertices else ("face", number - n_vertices)
             raise ValueError(f"{kind} {row} is malformed: {b' '.join(words)[:60]!r}") from None
+        if len(corners) > 3 and _turns_inward(vertices, corners):
+            raise ValueError(f"face {number - n_vertices} has a corner that points inward; save the mesh as triangles")
         triangles += fan(corners)
     if not triangles:
         raise ValueError("no face has three corners")
@@ -122,6 +124,16 @@ def _general(content: bytes, start: int, n_vertices: int, n_faces: int) -> tuple
 def fan(corners: Sequence[int]) -> list[tuple[int, int, int]]:
     """Cut a polygon into triangles around its first corner, which is exact if it is convex."""
     return [(corners[0], one, other) for one, other in pairwise(corners[1:])]
+
+
+def _turns_inward(vertices: np.ndarray, corners: list[int]) -> bool:
+    """Say whether a polygon is not convex, so that a fan would cover more than it does."""
+    if not 0 <= min(corners) <= max(corners) < len(vertices):
+        return False  # which `check_mesh` names
+    sides = vertices[corners[1:]] - vertices[corners[0]]
+    areas = np.cross(sides[:-1], sides[1:])
+    whole = areas.sum(axis=0)
+    return bool((areas @ whole < -1e-6 * (whole @ whole)).any())
 
 
 def check_mesh(vertices: np.ndarray, triangles: np.ndarray) -> None:

@@ -10,14 +10,20 @@ J/ApJS/224/1), the red sequence and the photometric errors of SDSS galaxies with
 redMaPPer software, Apache licence), and the characteristic magnitude of Rykoff et al. 2014 (ApJ 785, 104).
 """
 
-from collections.abc import Iterator
+import gzip
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from astropy.io import fits
 
 from equiset.data.redmapper.catalogue import BANDS, UNITS
-from equiset.data.redmapper.stand_in_fits import write_table
+from equiset.files import atomic_path
 
+ORIGIN = "equiset stand-in"
+"""The keyword ORIGIN of every table written here, by which it is never taken for the real one."""
 _CLUSTERS_PER_BLOCK = 1000
 
 # Every twentieth quantile of Z_LAMBDA.
@@ -91,17 +97,23 @@ CLUSTER_TYPE = np.dtype(
 def write(catalogue: Path, members: Path, clusters: int, seed: int) -> None:
     """Write the two files, compressed if their names end in .gz. Equal arguments give equal bytes."""
     sky = draw_clusters(clusters, seed)
-    tops = []
+    rows = np.concatenate(list(draw_members(sky, seed)))
+    starts = np.flatnonzero(np.diff(rows["ID"], prepend=-1))
+    candidates = rows[starts[:, None] + np.arange(5)]  # for the centre
+    write_table(members, rows, UNITS)
+    write_table(catalogue, _cluster_rows(sky, candidates, np.random.default_rng([seed, 1])), CLUSTER_UNITS)
 
-    def blocks() -> Iterator[np.ndarray]:
-        for rows in draw_members(sky, seed):
-            starts = np.flatnonzero(np.diff(rows["ID"], prepend=-1))
-            tops.append(rows[starts[:, None] + np.arange(5)])  # candidates for the centre
-            yield rows
 
-    write_table(members, blocks(), int(sky["members"].sum()), MEMBER_TYPE, UNITS)
-    rows = _cluster_rows(sky, np.concatenate(tops), np.random.default_rng([seed, 1]))
-    write_table(catalogue, iter([rows]), clusters, CLUSTER_TYPE, CLUSTER_UNITS)
+def write_table(path: Path, rows: np.ndarray, units: Mapping[str, str]) -> None:
+    """Write big-endian rows as the first extension of a FITS file; compressed if the name ends in .gz."""
+    table = fits.BinTableHDU(rows)
+    for number, name in enumerate(rows.dtype.names or (), 1):
+        if name in units:
+            table.header.set(f"TUNIT{number}", units[name], after=f"TFORM{number}")
+    table.header["ORIGIN"] = (ORIGIN, "simulated, not observed")
+    pack = partial(gzip.GzipFile, "", "wb", 1, mtime=0) if path.suffix == ".gz" else nullcontext
+    with atomic_path(path) as temporary, temporary.open("wb") as file, pack(file) as stream:
+        fits.HDUList([fits.PrimaryHDU(), table]).writeto(stream)
 
 
 def draw_clusters(clusters: int, seed: int) -> dict[str, np.ndarray]:

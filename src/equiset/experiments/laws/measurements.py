@@ -1,8 +1,11 @@
 """The measurements on the layers themselves. Each returns a table; the claims file says which column counts."""
 
+import logging
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +13,23 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from equiset.experiments.laws.settings import CommutingMaps, DeepStack, SharedDropout, TimeBySetSize, TimeOfGraphLayer
+from equiset.config.settings import validate
+from equiset.experiments.laws.settings import (
+    CommutingMaps,
+    DeepStack,
+    Laws,
+    SharedDropout,
+    TimeBySetSize,
+    TimeOfGraphLayer,
+)
 from equiset.experiments.point_clouds.graphs import make_graph
 from equiset.experiments.point_clouds.networks import GraphLayer
+from equiset.files import write_json, write_parquet
 from equiset.nn import SetDropout, SetLayer, SetPool
+from equiset.training import provenance
 from equiset.training.loop import fix_seeds, make_optimizer
+
+log = logging.getLogger(__name__)
 
 
 def commuting_maps(settings: CommutingMaps) -> pd.DataFrame:
@@ -115,7 +130,7 @@ def _descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
 
 
 def shared_dropout(settings: SharedDropout) -> pd.DataFrame:
-    """Learn from few noisy sets whose members are nearly alike, with dropout at once or for each member alone.
+    """Learn from few noisy sets whose members are nearly the same, with dropout at once or for each member alone.
 
     A set has hidden features; its members are these with a little noise, and the label is a linear function of them
     with as much noise again. Without regularisation a wide network learns the noise. The layers have the mean form of
@@ -128,9 +143,9 @@ def shared_dropout(settings: SharedDropout) -> pd.DataFrame:
     for seed in range(settings.seeds):
         fix_seeds(seed)
         weights = torch.randn(settings.features) / settings.features**0.5
-        x, y = _alike(settings, settings.train, weights)
+        x, y = _similar_members(settings, settings.train, weights)
         y = y + torch.randn_like(y)
-        test_x, test_y = _alike(settings, settings.test, weights)
+        test_x, test_y = _similar_members(settings, settings.test, weights)
         losses = {}
         for name, rate, at_once in (("at_once", None, True), ("alone", None, False), ("without", 0.0, True)):
             fix_seeds(seed, 1)
@@ -148,7 +163,7 @@ def shared_dropout(settings: SharedDropout) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-def _alike(settings: SharedDropout, count: int, weights: Tensor) -> tuple[Tensor, Tensor]:
+def _similar_members(settings: SharedDropout, count: int, weights: Tensor) -> tuple[Tensor, Tensor]:
     shared = torch.randn(count, 1, settings.features)
     x = shared + 0.1 * torch.randn(count, settings.members, settings.features)
     return x, (shared @ weights)
@@ -229,3 +244,28 @@ MEASUREMENTS = {
     "time_by_set_size": time_by_set_size,
     "time_of_graph_layer": time_of_graph_layer,
 }
+
+
+def measure_layers(settings: dict[str, Any], output: Path, threads: int) -> None:
+    """Make all measurements, and write their tables and a `run.json` into a folder."""
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True)
+    laws, seconds = validate(Laws, settings, "laws"), {}
+    for name, measurement in MEASUREMENTS.items():
+        started = time.process_time()
+        table = measurement(getattr(laws, name))
+        write_parquet(output / f"{name}.parquet", table)
+        seconds[name] = round(time.process_time() - started, 3)
+        log.info("%s: %d rows, %.1f s of processor time", name, len(table), seconds[name])
+    write_json(
+        output / "run.json",
+        {
+            "settings": laws.model_dump(mode="json"),
+            "processor_seconds": seconds,
+            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+            "threads": torch.get_num_threads(),
+            "git_commit": provenance.git_commit(),
+            "versions": provenance.versions(),
+            "machine": provenance.machine(),
+        },
+    )

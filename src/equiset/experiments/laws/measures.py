@@ -6,10 +6,10 @@ import numpy as np
 
 from equiset.errors import EquisetError
 from equiset.files import read_parquet
-from equiset.results.intervals import LEAST_SEEDS, over_seeds
+from equiset.results.intervals import MIN_SEEDS, student_interval
 from equiset.results.measures import Measures, Number
 
-# Name -> measurement, column, and whether it is the largest of all rows that counts, or their mean.
+# Column -> measurement, and whether it is the largest of all rows that counts, or their mean.
 NAMES = {
     "excess_dimensions": ("commuting_maps", "largest"),
     "outside": ("commuting_maps", "largest"),
@@ -23,8 +23,9 @@ NAMES = {
 }
 
 
-def measure_layers(files: dict[str, Path], scale: str) -> Measures:
-    """Return the numbers of all measurements that there are files of."""
+def number_layers(tables: list[Path], scale: str) -> Measures:
+    """Return the numbers of all measurements that there are tables of."""
+    files = {path.stem: path for path in tables}
     return Measures([_number(name, files[item], way, scale) for name, (item, way) in NAMES.items() if item in files])
 
 
@@ -34,19 +35,15 @@ def _number(name: str, path: Path, way: str, scale: str) -> Number:
         raise EquisetError(f"{path}: the column {name} is not there or has gaps. Delete the file and run again")
     values = table[name].to_numpy(float)
     value = float(np.abs(values).max() if way == "largest" else values.mean())
-    low, high = over_seeds(values.tolist()) if way == "mean" and len(values) > 1 else (value, value)
+    low, high, spread = value, value, 0.0
+    if way == "mean" and len(values) > 1:
+        low, high, spread = *student_interval(values.tolist()), float(values.std(ddof=1))
     return Number(
-        value,
-        low,
-        high,
-        spread=float(values.std(ddof=1)) if way == "mean" and len(values) > 1 else 0.0,
-        seed_sd=np.nan,
-        draw_sd=np.nan,
+        *(value, low, high, spread),
         method="largest of all" if way == "largest" else f"{len(values)} repetitions",
-        seeds=0,
         items=len(values),
         answers=len(values),
-        doubt=f"only {len(values)} repetitions" if way == "mean" and len(values) < LEAST_SEEDS else "",
+        doubt=f"only {len(values)} repetitions" if way == "mean" and len(values) < MIN_SEEDS else "",
         experiment="laws",
         variant="",
         measure=name,

@@ -12,11 +12,6 @@ from equiset.results.runs import Run
 VALIDATION = ("validation_accuracy",)
 
 
-def own_sets(run: Run, count: int) -> np.ndarray:
-    """Return names of a run's sets: every seed draws its own."""
-    return run.seed * 2**32 + np.arange(count)
-
-
 def _part(run: Run, split: str) -> pd.DataFrame:
     return run.predictions[run.predictions["split"] == split]
 
@@ -24,7 +19,7 @@ def _part(run: Run, split: str) -> pd.DataFrame:
 def _right(split: str) -> Callable[[Run], Sample]:
     def sample(run: Run) -> Sample:
         part = _part(run, split)
-        return Sample((part["label"] == part["predicted"]).to_numpy(float), own_sets(run, len(part)))
+        return Sample((part["label"] == part["predicted"]).to_numpy(float), run.own_items(len(part)))
 
     return sample
 
@@ -44,7 +39,7 @@ def _best_epoch(run: Run) -> Sample:
 
 def _offsets(run: Run, column: str) -> Sample:
     part = _part(run, "validation")
-    return Sample((part[column] - part["label"].mean()).to_numpy(float), own_sets(run, len(part)), statistic=np.std)
+    return Sample((part[column] - part["label"].mean()).to_numpy(float), run.own_items(len(part)), statistic=np.std)
 
 
 def _distance(run: Run) -> Sample:
@@ -55,7 +50,7 @@ def _distance(run: Run) -> Sample:
 def _guess(run: Run) -> Sample:
     validation, train = _part(run, "validation"), _part(run, "train")
     right = validation["label"] == train["label"].mode()[0]
-    return Sample(right.to_numpy(float), own_sets(run, len(right)))
+    return Sample(right.to_numpy(float), run.own_items(len(right)))
 
 
 MEASURES = {

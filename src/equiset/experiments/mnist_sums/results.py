@@ -5,12 +5,21 @@ from itertools import cycle, product
 import numpy as np
 from matplotlib.lines import Line2D
 
-from equiset.results.figures import CURVE_KEY, Canvas, Figure, NothingToShowError, draw_curve, name_data, seed_bands
-from equiset.results.material import Material
-from equiset.results.palette import BLACK, MARKERS, shade
+from equiset.results.experiment import ExperimentResults, run_cells
+from equiset.results.figures import (
+    CURVE_KEY,
+    GUESS,
+    Canvas,
+    Figure,
+    NothingToShowError,
+    draw_curve,
+    name_data,
+    seed_bands,
+)
+from equiset.results.palette import MARKERS, shade
 from equiset.results.palette import MODELS as COLOURS
-from equiset.results.runs import Run, what_was_measured
-from equiset.results.tables import Cell, Table, about
+from equiset.results.runs import Run, measured_on
+from equiset.results.tables import Cell, Table
 
 MODELS = {"I": "concatenated", "II": "as channels", "III": "set pooling", "IV": "set layer"}
 
@@ -19,13 +28,13 @@ def _members(group: list[Run]) -> int:
     return group[0].info["sets"]["members"]
 
 
-def accuracy(material: Material) -> Table:
+def accuracy(results: ExperimentResults) -> Table:
     """Accuracy of every variant, last and best epoch, beside the paper's and a constant guess."""
     rows: list[list[Cell]] = []
-    for variant, group in sorted(material.runs.items(), key=lambda item: _members(item[1])):
-        settings, title = group[0].settings, material.role(variant).title
+    for variant, group in sorted(results.runs.items(), key=lambda item: _members(item[1])):
+        settings, title = group[0].settings, results.role(variant).title
         names = ("validation_accuracy", "best_validation_accuracy", "train_accuracy", "guess_accuracy", "best_epoch")
-        last, best, train, guess, best_epoch = (material.measures(variant, name) for name in names)
+        last, best, train, guess, best_epoch = (results.measures[variant, name] for name in names)
         model = settings["model"]
         rows.append(
             [
@@ -36,22 +45,22 @@ def accuracy(material: Material) -> Table:
                 ("dropout", "", settings["dropout"]),
                 ("validation_accuracy", "Validation, last (%)|Last (%)", last),
                 ("", "95 % interval", last.interval),
-                ("best_validation_accuracy", "Validation, best (%)|Best", best, best.shown),
+                ("best_validation_accuracy", "Validation, best (%)|Best", best, best.text),
                 ("best_epoch", "", best_epoch.value),
-                ("train_accuracy", "Training, after (%)|Train.", train, train.shown),
-                ("guess_accuracy", "Guess (%)|Guess", guess.value, guess.shown),
-                ("paper", "Paper", material.paper(variant)),
-                *about(group),
+                ("train_accuracy", "Training, after (%)|Train.", train, train.text),
+                ("guess_accuracy", "Guess (%)|Guess", guess.value, guess.text),
+                ("paper", "Paper", results.paper(variant)),
+                *run_cells(group),
             ]
         )
     return Table.of(
         rows,
         "Accuracy of predicting the sum of N MNIST digits.",
-        f"Validation: sets of images that no training set contains{_exception(material.runs)}; last and best epoch, "
+        f"Validation: sets of images that no training set contains{_exception(results.runs)}; last and best epoch, "
         "both on the same validation sets, as in the paper. Training, after: the training sets after the last epoch, "
         "without dropout. Guess: always the most frequent training sum. ±: standard deviation over seeds and sets, or "
         "with fewer than three seeds over the last validations and sets; the interval likewise.",
-        f"Measured on {what_was_measured(material.runs)}",
+        measured_on(results.runs),
     )
 
 
@@ -60,7 +69,7 @@ def _exception(runs: dict[str, list[Run]]) -> str:
     return f" (but {', '.join(drawn_from_all)}: both kinds from all images)" if drawn_from_all else ""
 
 
-def figure1(material: Material) -> Figure:
+def figure1(results: ExperimentResults) -> Figure:
     """Validation accuracy by epoch of the four models, one column for each N.
 
     Training accuracy has two names: `running`, in lighter lines, with dropout and while weights change; and `after` the
@@ -68,10 +77,10 @@ def figure1(material: Material) -> Figure:
 
     The first row has the paper's models. Every change that at least two of them were run with gets a row of its own.
     """
-    runs = material.runs
-    changes: dict[str, dict[str, list[Run]]] = {"": material.main()}
-    for name, group in material.main(changes=True).items():
-        changes.setdefault(material.role(name).title, {})[name] = group
+    runs = results.runs
+    changes: dict[str, dict[str, list[Run]]] = {"": results.main_runs}
+    for name, group in results.changed_runs.items():
+        changes.setdefault(results.role(name).title, {})[name] = group
     rows = {title: some for title, some in changes.items() if not title or len({_model(g) for g in some.values()}) > 1}
     sizes = sorted({_members(group) for group in runs.values()})
     canvas = Canvas(figsize=(6.8, 0.5 + 2.4 * len(rows)), layout="constrained")
@@ -83,23 +92,23 @@ def figure1(material: Material) -> Figure:
             look, last = _look(_model(group)), max(run.metrics["epoch"].max() for run in group)
             draw_curve(axis, group, "train_accuracy", light=True, color=look["color"])
             draw_curve(axis, group, "validation_accuracy", **look)
-            after = material.measures(name, "train_accuracy").value
+            after = results.measures[name, "train_accuracy"].value
             axis.plot(last, 100 * after, **look, markerfacecolor="none", markersize=5, clip_on=False)
         # The same for all, but runs without predictions have none.
-        guesses = (material.measures(name, "guess_accuracy").value for name in drawn)
+        guesses = (results.measures[name, "guess_accuracy"].value for name in drawn)
         guess = max(guesses, key=np.nan_to_num, default=np.nan)
-        axis.axhline(100 * guess, color=BLACK, linewidth=0.8, linestyle=":")
+        axis.axhline(100 * guess, **GUESS)
         axis.set(title=f"N = {members}" + f", {title}" * bool(title), ylim=(0, 100))
     for axis in axes[:, 0]:
         axis.set_ylabel("accuracy (%)")
     handles = [Line2D([], [], **_look(model), markersize=4, label=f"{model} {MODELS[model]}") for model in MODELS]
     after_key = {"marker": "o", "linestyle": "", "markerfacecolor": "none", "label": "training, after the\nlast epoch"}
-    guess_key = Line2D([], [], color=BLACK, linewidth=0.8, linestyle=":", label="constant guess")
+    guess_key = Line2D([], [], **GUESS, label="constant guess")
     keys = [*handles, *CURVE_KEY, Line2D([], [], color="0.3", **after_key), guess_key]
     canvas.legend(handles=keys, loc="outside right center", fontsize=7)
     name_data(canvas, runs, seed_bands(runs))
-    last = {name: material.measures(name, "validation_accuracy") for name in runs}
-    ends = (f"{name} {measure.shown} %" for name, measure in last.items() if np.isfinite(measure.value))
+    last = {name: results.measures[name, "validation_accuracy"] for name in runs}
+    ends = (f"{name} {measure.text} %" for name, measure in last.items() if np.isfinite(measure.value))
     return Figure(canvas, f"Accuracy by epoch. Validation after the last one: {', '.join(ends)}.")
 
 
@@ -111,10 +120,10 @@ def _model(group: list[Run]) -> str:
     return group[0].settings["model"]
 
 
-def dropout(material: Material) -> Figure:
+def dropout(results: ExperimentResults) -> Figure:
     """Model I on the largest sets under growing dropout: its curves, and how far its predictions are from the mean."""
-    members = max(map(_members, material.runs.values()))
-    sweep = {name: group for name, group in material.runs.items() if (_model(group), _members(group)) == ("I", members)}
+    members = max(map(_members, results.runs.values()))
+    sweep = {name: group for name, group in results.runs.items() if (_model(group), _members(group)) == ("I", members)}
     if len({group[0].settings["dropout"] for group in sweep.values()}) < 2:
         raise NothingToShowError("the figure `dropout` needs model I with two rates of dropout: name them under `run`")
     canvas = Canvas(figsize=(6.8, 2.9), layout="constrained")
@@ -128,16 +137,16 @@ def dropout(material: Material) -> Figure:
         draw_curve(left, sweep[name], "validation_accuracy", color=colour, linestyle=line)
         predictions = first.predictions.query("split == 'validation'")
         mean = predictions["label"].mean()
-        label = f"dropout {first.settings['dropout']:g}: sd {material.measures(name, 'predictions_sd').shown}"
+        label = f"dropout {first.settings['dropout']:g}: sd {results.measures[name, 'predictions_sd'].text}"
         look = {"bins": np.arange(-27.5, 28.5, 1), "density": True}
         right.hist(predictions["predicted"] - mean, histtype="step", color=colour, linestyle=line, label=label, **look)
         if name == by_rate[-1]:
-            label = f"labels: sd {material.measures(name, 'labels_sd').shown}"
+            label = f"labels: sd {results.measures[name, 'labels_sd'].text}"
             right.hist(predictions["label"] - mean, color="0.85", label=label, zorder=0, **look)
     right.legend(fontsize=6.5, loc="upper right")
     label = "accuracy (%); lighter: training,\nrunning, with dropout"
     left.set(title=f"Model I, N = {members}", ylabel=label, ylim=(0, 100))
     right.set(title="Predictions on validation sets", xlabel="predicted sum − mean label", ylabel="density")
     name_data(canvas, sweep, seed_bands(sweep))
-    spreads = (f"{name} {material.measures(name, 'predictions_sd').shown}" for name in by_rate)
+    spreads = (f"{name} {results.measures[name, 'predictions_sd'].text}" for name in by_rate)
     return Figure(canvas, f"Model I under growing dropout. Standard deviation of predictions: {', '.join(spreads)}.")

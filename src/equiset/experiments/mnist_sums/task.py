@@ -1,7 +1,9 @@
 """How the models of figure 1 learn the sum of a set of digits."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equiset.errors import EquisetError
 from equiset.experiments.mnist_sums.networks import build_network
 from equiset.experiments.mnist_sums.settings import MnistVariant
 from equiset.files import read_json, read_parquet
@@ -22,12 +25,8 @@ class Task:
         self.settings = settings
         self.device = device
         self.about = read_json(sets / "sets.json")
-        images = np.load(store / "images.npy")
-        self.images = torch.from_numpy(images).to(device)
-        self.shift, self.scale = 0.0, 255.0
-        if settings.pixels == "standardised":  # by the training images alone
-            training = read_json(store / "store.json")["train"] - self.about["holdout"]
-            self.shift, self.scale = mean_and_sd(images[:training])
+        self.images = torch.from_numpy(np.load(store / "images.npy")).to(device)
+        self.shift, self.scale = pixel_scale(settings, self.about, store)
         table = read_parquet(sets / "sets.parquet")
         self.splits = {
             str(split): (
@@ -85,8 +84,22 @@ def preprocess(images: Tensor, shift: float, scale: float) -> Tensor:
     return images.to(torch.float32, copy=True).sub_(shift).div_(scale)
 
 
-def mean_and_sd(images: np.ndarray) -> tuple[float, float]:
-    """Return mean and standard deviation of byte images, from their histogram."""
+def pixel_scale(settings: MnistVariant, sets: dict[str, Any], store: Path | None) -> tuple[float, float]:
+    """Return what is subtracted from pixels, and what they are divided by; `sets` is the content of `sets.json`."""
+    if settings.pixels == "unit":
+        return 0.0, 255.0
+    if store is None:
+        raise EquisetError(
+            "this network sees standardised pixels. Mean and deviation are those of its training images, and the "
+            "prepared data are not beside the run: leave the run where the workflow made it"
+        )
+    return mean_and_sd(store, read_json(store / "store.json")["train"] - sets.get("holdout", 0))
+
+
+@cache
+def mean_and_sd(store: Path, count: int) -> tuple[float, float]:
+    """Return mean and standard deviation of the pixels of the first images, from their histogram."""
+    images = np.load(store / "images.npy", mmap_mode="r")[:count]
     # In parts, because bincount makes eight bytes of each.
     counts = sum(np.bincount(part.reshape(-1), minlength=256) for part in np.array_split(images, 64))
     values = np.arange(256)

@@ -13,13 +13,13 @@ BINS = np.linspace(0, 1, 11)
 
 
 class Answers:
-    """What a network said about sets of one split: probabilities, truth, and the two attributes."""
+    """What a network answered on the sets of one split: probabilities, truth, and the two attributes."""
 
     def __init__(self, run: Run, split: str = "test"):
         table = run.predictions[run.predictions["split"] == split]
         self.probability = np.stack(table["probability"].to_numpy())
         self.outlier = np.stack(table["outlier"].to_numpy())
-        self.sets = run.seed * 2**32 + np.arange(len(table))  # every seed draws its own
+        self.sets = run.own_items(len(table))
         self.table = table
         self.sigmoid = run.settings.get("output") == "sigmoid"
 
@@ -87,17 +87,17 @@ def _calibration_error(run: Run) -> Sample:
 
 
 def _by_outliers(which: str) -> Callable[[Run], dict[Part, Sample] | None]:
-    """Return for sets with sigmoids what is said of them, by their number of outliers."""
+    """Return a measure of the answers of a network with sigmoids, by the number of outliers of a set."""
 
     def sample(run: Run) -> dict[Part, Sample] | None:
         answers = Answers(run)
         if not answers.sigmoid:
             return None
         truth, count = answers.outlier, answers.outlier.sum(axis=1)
-        # The right number given, are the most probable members the outliers?
+        # Are the most probable members, as many as there are outliers, the outliers?
         rank = np.argsort(np.argsort(-answers.probability, axis=1, kind="stable"), axis=1)
-        said = rank < count[:, None] if which == "most_probable" else answers.probability > 0.5
-        values = said.sum(axis=1) if which == "named" else (said & truth).sum(axis=1) / np.maximum(count, 1)
+        named = rank < count[:, None] if which == "most_probable" else answers.probability > 0.5
+        values = named.sum(axis=1) if which == "named" else (named & truth).sum(axis=1) / np.maximum(count, 1)
         return {
             Part("outliers", float(number)): answers.sample(values, count == number)
             for number in np.unique(count)

@@ -66,7 +66,7 @@ class FaceVariant(Variant):
         return self
 
 
-class OutlierFaces(Experiment):
+class ExperimentSettings(Experiment):
     """The outlier faces."""
 
     title: ClassVar[str] = "Outlier faces"
@@ -85,12 +85,9 @@ class OutlierFaces(Experiment):
         return tuple(name for name in super().shown if name != "several" or several)
 
     @model_validator(mode="after")
-    def _softmax_has_one_outlier(self) -> "OutlierFaces":
+    def _softmax_has_one_outlier(self) -> "ExperimentSettings":
         for name, variant in self.variants.items():
             sets = self.sets.get(variant.sets)
             if sets and variant.output == "softmax" and (sets.least_outliers, sets.most_outliers) != (1, 1):
                 raise ValueError(f"variants.{name}: output softmax needs sets with exactly one outlier; use sigmoid")
         return self
-
-
-ExperimentSettings = OutlierFaces

@@ -16,7 +16,7 @@ from equiset.files import read_json, read_parquet
 from equiset.training.feeding import feed
 from equiset.training.loop import Batch, Sums
 
-_EVALUATED = 8  # sets at once: as much memory as a training step
+EVALUATED = 8  # sets at once: as much memory as a training step
 
 
 class Task:
@@ -49,7 +49,7 @@ class Task:
         return self._in_order("validation")
 
     def _in_order(self, split: str, most: int | None = None) -> Iterator[Batch]:
-        return self._batches(split, np.arange(len(self.splits[split][0]))[:most], _EVALUATED)
+        return self._batches(split, np.arange(len(self.splits[split][0]))[:most], EVALUATED)
 
     def _batches(self, split: str, order: np.ndarray, size: int) -> Iterator[Batch]:
         for pixels, outlier in feed(self._pixels(split, order, size), self.device):

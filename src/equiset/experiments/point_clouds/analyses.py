@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from equiset.experiments.point_clouds.settings import Activations, Robustness
 from equiset.experiments.point_clouds.task import Clouds
 from equiset.files import read_parquet
 from equiset.nn import SetLayer
-from equiset.results.material import Material
 from equiset.results.runs import Run
 from equiset.training.devices import choose_device, fix_arithmetic
 from equiset.training.feeding import feed
@@ -31,21 +31,21 @@ def _load(run: Run) -> tuple[CloudNet, torch.device]:
     return load_run(run.folder, device).network, device
 
 
-def robustness(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
+def robustness(runs: dict[str, list[Run]], store: Path, settings: dict[str, Any]) -> pd.DataFrame:
     """Answers on test meshes by number of particles, rotation about z and scale, for one draw of particles.
 
     Columns: variant, seed, changed (`particles`, `rotation_degrees` or `scale`), value, right (for each mesh).
     """
     options = Robustness.model_validate(settings)
-    table = read_parquet(material.store / "meshes.parquet", columns=["split", "label"])
+    table = read_parquet(store / "meshes.parquet", columns=["split", "label"])
     meshes = np.flatnonzero(table["split"] == "test")
     if options.meshes and options.meshes < len(meshes):
         meshes = meshes[np.linspace(0, len(meshes) - 1, options.meshes).round().astype(int)]
     labels = torch.from_numpy(table["label"].to_numpy(dtype=np.int64)[meshes])
     rows = []
-    for variant, group in material.runs.items():
+    for variant, group in runs.items():
         for run in group:
-            (model, device), clouds = _load(run), Clouds(material.store)
+            (model, device), clouds = _load(run), Clouds(store)
             for changed, value, particles, angle, scale in _conditions(options, run.info["sets"]["particles"]):
                 model.transformation.fixed = (float(np.radians(angle)), scale)
                 drawn = feed(clouds.fixed_draw(meshes, particles, run.seed, 1), device)
@@ -69,13 +69,13 @@ def _right(model: CloudNet, drawn: Iterator[tuple[slice, Tensor]], labels: Tenso
     return (predicted.cpu() == labels).numpy()
 
 
-def activations(material: Material, settings: dict[str, Any]) -> pd.DataFrame:
+def activations(runs: dict[str, list[Run]], store: Path, settings: dict[str, Any]) -> pd.DataFrame:
     """Clouds that maximise single units of the first two layers.
 
     Columns: variant, seed, objective, layer, unit, activation, activated, cloud (x, y, z of all particles, normalised).
     """
     options = Activations.model_validate(settings)
-    run = next(iter(material.runs.values()))[0]
+    run = next(iter(runs.values()))[0]
     model, device = _load(run)
     model.requires_grad_(False)
     layers = list(model.encoder.layers)

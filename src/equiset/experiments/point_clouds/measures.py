@@ -75,5 +75,5 @@ MEASURES = {
     "changed_accuracy": Measure(_changed, CURVES, unit="%"),
     "accuracy_lost": Measure(_lost, CURVES, unit="points"),
     # Of one network, as in the paper: the interval is over its units.
-    "complexity": Measure(_complexity, CURVES, trained=False, least_items=5),
+    "complexity": Measure(_complexity, CURVES, trained=False, min_items=5),
 }

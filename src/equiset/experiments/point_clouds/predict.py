@@ -1,9 +1,8 @@
-"""Classes of meshes that somebody brings."""
+"""Classes of a user's own meshes."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,29 +14,25 @@ from equiset.data.modelnet40.mesh_files import BadMeshError
 from equiset.data.modelnet40.meshes import points_of
 from equiset.data.modelnet40.official import CLASS_SIZES, name_of
 from equiset.errors import EquisetError
-from equiset.experiments.point_clouds.settings import CloudVariant
-from equiset.experiments.point_clouds.task import _ROWS
+from equiset.experiments.point_clouds.task import ROWS
 from equiset.files import read_json
 from equiset.nn import SetNorm
-from equiset.training.load_run import Bad, Tables, Trained, alike, checked, mean_over_runs
+from equiset.training.load_run import Reject, Tables, Trained, batch_equal_shapes, check_array, mean_probabilities
 
 log = logging.getLogger(__name__)
 
 
-def preprocessing(settings: CloudVariant, sets: dict[str, Any], store: Path | None) -> Callable[[np.ndarray], Tensor]:
-    def preprocess(clouds: np.ndarray) -> Tensor:
-        """Take points (clouds, particles, 3) in any unit and place: the network itself centres and scales a cloud."""
-        points = checked(clouds, "points (clouds, particles, 3)", None, 3).astype(np.float64)
-        if not np.isfinite(points).all():
-            raise EquisetError("expected points of finite numbers, got some that are not")
-        # The network works in float32. Clouds that would lose digits there are centred and scaled before.
-        spread = np.ptp(points, axis=1).max(1, initial=0)
-        farthest = np.abs(points).max((1, 2), initial=0)
-        coarse = (spread < 1e-3) | (spread > 1e3) | (farthest > 1e3 * spread)
-        points[coarse] = SetNorm(eps=1e-150)(torch.from_numpy(points[coarse])).numpy()
-        return torch.from_numpy(points.astype(np.float32))
-
-    return preprocess
+def preprocess(run: Trained, clouds: np.ndarray) -> Tensor:
+    """Take points (clouds, particles, 3) in any unit and place: the network itself centres and scales a cloud."""
+    points = check_array(clouds, "points (clouds, particles, 3)", None, 3).astype(np.float64)
+    if not np.isfinite(points).all():
+        raise EquisetError("expected points of finite numbers, got some that are not")
+    # The network works in float32. Clouds that would lose digits there are centred and scaled before.
+    spread = np.ptp(points, axis=1).max(1, initial=0)
+    farthest = np.abs(points).max((1, 2), initial=0)
+    coarse = (spread < 1e-3) | (spread > 1e3) | (farthest > 1e3 * spread)
+    points[coarse] = SetNorm(eps=1e-150)(torch.from_numpy(points[coarse])).numpy()
+    return torch.from_numpy(points.astype(np.float32))
 
 
 def classes_of(run: Trained) -> list[str]:
@@ -51,7 +46,7 @@ def classes_of(run: Trained) -> list[str]:
     return [str(number) for number in range(count)]
 
 
-def predict(runs: list[Trained], source: Path, bad: Bad) -> Tables:
+def predict(runs: list[Trained], source: Path, reject: Reject) -> Tables:
     """Return the number of meshes in a folder and all below it and, block by block, their classes."""
     files = sorted(
         (path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES) if source.is_dir() else [source],
@@ -59,10 +54,10 @@ def predict(runs: list[Trained], source: Path, bad: Bad) -> Tables:
     )
     if not files:
         raise EquisetError(f"{source} holds no mesh ({', '.join(SUFFIXES)})")
-    return len(files), _classes(runs, _read_meshes(runs[0], source, files, bad))
+    return len(files), _classes(runs, _read_meshes(runs[0], source, files, reject))
 
 
-def _read_meshes(run: Trained, source: Path, files: list[Path], bad: Bad) -> Iterator[tuple[str, np.ndarray]]:
+def _read_meshes(run: Trained, source: Path, files: list[Path], reject: Reject) -> Iterator[tuple[str, np.ndarray]]:
     """Yield name and points (draws, particles, 3) of each mesh, drawn as in an evaluation."""
     settings = ModelNetSettings(source="folder", folder=str(source))
     draws, particles = run.sets["draws"], run.sets["particles"]
@@ -75,18 +70,18 @@ def _read_meshes(run: Trained, source: Path, files: list[Path], bad: Bad) -> Ite
         try:
             points = points_of(path, name_of(name), pool, settings.seed, sampling).cloud.points
         except BadMeshError as error:
-            bad(str(error).split(". Mend")[0])
+            reject(str(error))
             continue
         yield name, points[rng.permutation(pool)[: draws * particles]].reshape(draws, particles, 3)
 
 
 def _classes(runs: list[Trained], meshes: Iterator[tuple[str, np.ndarray]]) -> Iterator[pd.DataFrame]:
     classes = classes_of(runs[0])
-    for names, clouds in alike(meshes, max(1, _ROWS // runs[0].sets["particles"])):
-        drawn = (mean_over_runs(runs, one, chances=lambda logits: logits.softmax(1)) for one in np.stack(clouds, 1))
-        chances = torch.stack(list(drawn)).mean(0)
-        probability, predicted = chances.max(1)
+    for names, clouds in batch_equal_shapes(meshes, max(1, ROWS // runs[0].sets["particles"])):
+        draws = np.stack(clouds, 1)
+        each = [mean_probabilities(runs, draw, activation=lambda logits: logits.softmax(1)) for draw in draws]
+        probabilities = torch.stack(each).mean(0)
+        probability, predicted = probabilities.max(1)
         table = {"file": names, "class": [classes[number] for number in predicted], "probability": probability.numpy()}
-        yield pd.DataFrame(
-            table | {f"p_{name}": column.numpy() for name, column in zip(classes, chances.T, strict=True)}
-        )
+        columns = zip(classes, probabilities.T, strict=True)
+        yield pd.DataFrame(table | {f"p_{name}": column.numpy() for name, column in columns})

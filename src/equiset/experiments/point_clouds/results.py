@@ -7,11 +7,11 @@ from matplotlib.axes import Axes
 
 from equiset.experiments.point_clouds.pool import Pool
 from equiset.files import read_json, read_parquet
-from equiset.results.figures import Canvas, Figure, NothingToShowError, name_data
-from equiset.results.material import Material
+from equiset.results.experiment import ExperimentResults, run_cells
+from equiset.results.figures import Canvas, Figure, NothingToShowError, draw_intervals, name_data
 from equiset.results.palette import BLACK, GREEN, MARKERS, MODELS, ORANGE, SKY
-from equiset.results.runs import what_was_measured
-from equiset.results.tables import Cell, Table, about
+from equiset.results.runs import measured_on
+from equiset.results.tables import Cell, Table
 
 # What others reported: model, size of an instance, representation, accuracy in percent, where it is quoted.
 QUOTED = (
@@ -35,28 +35,28 @@ POINT = 1e-3
 """Particles of figure 3 that are no farther apart than this, in coordinates as the network has them, are one point."""
 
 
-def _cells(material: Material, name: str) -> list[Cell]:
+def _cells(results: ExperimentResults, name: str) -> list[Cell]:
     """Return what both tables say of a variant."""
-    group, found = material.runs[name], material.measures(name, "test_accuracy")
-    without_twins = material.measures.get(name, "test_accuracy_without_twins")
-    train, sets = material.measures(name, "train_accuracy"), group[0].info["sets"]
+    group, found = results.runs[name], results.measures[name, "test_accuracy"]
+    without_twins = results.measures.get(name, "test_accuracy_without_twins")
+    train, sets = results.measures[name, "train_accuracy"], group[0].info["sets"]
     return [
         ("test_accuracy", "Accuracy (%)|Acc. (%)", found),
         ("", "95 % interval|", found.interval),
-        ("sd_over_draws", "Over draws (±)|", found.draw_sd, found.write(found.draw_sd)),
-        ("sd_over_seeds", "Over seeds (±)|", found.seed_sd, found.write(found.seed_sd)),
+        ("sd_over_draws", "Over draws (±)|", found.draw_sd, found.format(found.draw_sd)),
+        ("sd_over_seeds", "Over seeds (±)|", found.seed_sd, found.format(found.seed_sd)),
         *([("test_accuracy_without_twins", "Without twins (%)|", without_twins)] if without_twins else []),
-        ("running_train_accuracy", "Training (%)|Train.", train.value, train.shown),
+        ("running_train_accuracy", "Training (%)|Train.", train.value, train.text),
         ("form", "", group[0].settings["form"]),
         ("test_meshes", "", sets["meshes"]["test"]),
         ("test_twins", "", sets["twins"]["test_meshes"]),
         ("draws", "", sets["draws"]),
-        *about(group),
+        *run_cells(group),
     ]
 
 
-def _notes(material: Material, more: str) -> tuple[str, str]:
-    sets = next(iter(material.runs.values()))[0].info["sets"]
+def _notes(results: ExperimentResults, more: str) -> tuple[str, str]:
+    sets = next(iter(results.runs.values()))[0].info["sets"]
     twins = sets["twins"]
     return (
         f"Accuracy: last epoch, all {sets['meshes']['test']} test meshes. ±: the standard deviation over draws of test "
@@ -65,56 +65,56 @@ def _notes(material: Material, more: str) -> tuple[str, str]:
         f"training mesh ({twins['across_split']} groups; {twins['across_classes']} are in two classes). Training: the "
         f"running value of the last epoch, with dropout. {more} Meshes left out because they cannot be used: "
         f"{sets['skipped']}.",
-        f"Measured on {what_was_measured(material.runs)}",
+        measured_on(results.runs),
     )
 
 
-def table1(material: Material) -> Table:
+def table1(results: ExperimentResults) -> Table:
     """The paper's Table 1, with our accuracy beside the paper's."""
     rows: list[list[Cell]] = []
-    for name, group in material.main().items():
+    for name, group in results.main_runs.items():
         settings, particles = group[0].settings, group[0].info["sets"]["particles"]
         graph = settings["model"] == "graph"
         size = f"{particles} × (3 + {settings['neighbours']})" if graph else f"{particles} × 3"
         rows.append(
             [
-                ("variant", "Model", name, material.role(name).title or name),
+                ("variant", "Model", name, results.title(name)),
                 ("particles", "Instance size|Size", particles, size),
                 ("width", "Representation|", settings["width"], "directed graph" if graph else "point cloud"),
-                ("paper", "Paper", material.paper(name)),
-                *_cells(material, name),
+                ("paper", "Paper", results.paper(name)),
+                *_cells(results, name),
             ]
         )
     for model, size, representation, accuracy, source in QUOTED:
         cells = {"Model": f"{model} (quoted)", "Instance size": size, "Representation": representation}
         cells["Paper"] = f"{accuracy} % ({source})"
         rows.append([("", heading, text) for heading, text in cells.items()])
-    classes = next(iter(material.runs.values()))[0].info["sets"]["classes"]
+    classes = next(iter(results.runs.values()))[0].info["sets"]["classes"]
     caption = f"Classification of point clouds, {classes} classes: accuracy on the test meshes."
-    return Table.of(rows, caption, *_notes(material, "Quoted: reported by others on ModelNet40, not measured here."))
+    return Table.of(rows, caption, *_notes(results, "Quoted: reported by others on ModelNet40, not measured here."))
 
 
-def ablations(material: Material) -> Table:
+def ablations(results: ExperimentResults) -> Table:
     """Changes to the models of Table 1, and what they do to accuracy."""
-    changed = {name: material.role(name).changes for name in material.main(changes=True)}
-    bases = set(changed.values()) or set(list(material.runs)[:1])
+    changed = {name: results.role(name).changes for name in results.changed_runs}
+    bases = set(changed.values()) or set(list(results.runs)[:1])
     rows: list[list[Cell]] = []
-    for name in (name for name in material.runs if name in changed or name in bases):
-        particles, width = material.runs[name][0].info["sets"]["particles"], material.runs[name][0].settings["width"]
-        title = (material.role(name).title or name) if name in changed else "as in Table 1"
-        change = material.measures.get(name, "test_accuracy", less=changed[name]) if name in changed else None
-        said = f"{change.shown} ({change.interval})" if change else "—"
+    for name in (name for name in results.runs if name in changed or name in bases):
+        particles, width = results.runs[name][0].info["sets"]["particles"], results.runs[name][0].settings["width"]
+        title = results.title(name) if name in changed else "as in Table 1"
+        change = results.measures.get(name, "test_accuracy", less=changed[name]) if name in changed else None
+        difference = f"{change.text} ({change.interval})" if change else "—"
         rows.append(
             [
                 ("variant", "Variant", name, f"{particles} particles, {title}"),
                 ("particles", "", particles),
                 ("width", "Channels|Ch.", width),
-                ("change" * bool(change), "Change (points)|Change", change, said),
-                ("paper", "Paper", material.paper(name) if name in changed else "—"),
-                *_cells(material, name),
+                ("change" * bool(change), "Change (points)|Change", change, difference),
+                ("paper", "Paper", results.paper(name) if name in changed else "—"),
+                *_cells(results, name),
             ]
         )
-    notes = _notes(material, "Change: against the same network as in Table 1, with its 95 % interval.")
+    notes = _notes(results, "Change: against the same network as in Table 1, with its 95 % interval.")
     return Table.of(rows, "Ablations of the set layers for point clouds (appendix B.3).", *notes)
 
 
@@ -127,7 +127,7 @@ def _panel(canvas: Canvas, left: float, top: float, side: float, limit: float) -
     return axes
 
 
-def _seen(points: np.ndarray, azimuth: float, elevation: float = 22) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _project(points: np.ndarray, azimuth: float, elevation: float = 22) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return where points appear, right and up, and how near they are, to an eye far away in a direction (degrees)."""
     a, e = np.radians(azimuth), np.radians(elevation)
     right = (-np.sin(a), np.cos(a), 0)
@@ -138,7 +138,7 @@ def _seen(points: np.ndarray, azimuth: float, elevation: float = 22) -> tuple[np
 
 def _draw_cloud(axes: Axes, points: np.ndarray, azimuth: float, size: float, limit: float = 1.0) -> None:
     """Draw points, coloured by height from -limit to limit; the nearest come last."""
-    right, up, near = _seen(points, azimuth)
+    right, up, near = _project(points, azimuth)
     order = np.argsort(near)
     style = {"s": size, "c": points[order, 2], "cmap": HEIGHT, "linewidths": 0, "rasterized": True}
     axes.scatter(right[order], up[order], vmin=-limit, vmax=limit, **style)
@@ -149,7 +149,7 @@ def _draw_cube(axes: Axes, limit: float, azimuth: float) -> None:
     corners = limit * np.array(list(product((-1, 1), repeat=3)))
     for one, other in combinations(corners, 2):
         if (one != other).sum() == 1:
-            right, up, _ = _seen(np.stack([one, other]), azimuth)
+            right, up, _ = _project(np.stack([one, other]), azimuth)
             axes.plot(right, up, color="0.75", linewidth=0.4, zorder=0)
     corner = limit * np.array([np.sign(np.cos(np.radians(azimuth))), np.sign(np.sin(np.radians(azimuth))), -1])
     for number, name in enumerate("xyz"):
@@ -157,15 +157,15 @@ def _draw_cube(axes: Axes, limit: float, azimuth: float) -> None:
         middle[number] = 0
         if name == "z":
             middle[0] *= -1
-        right, up, _ = _seen(1.22 * middle, azimuth)
+        right, up, _ = _project(1.22 * middle, azimuth)
         axes.text(right, up, name, fontsize=5, color="0.4", ha="center", va="center")
 
 
-def figure2(material: Material) -> Figure:
+def figure2(results: ExperimentResults) -> Figure:
     """Two clouds for each of eight classes, and beneath each its projections onto the xy, zy and xz planes."""
-    store = read_json(material.store / "store.json")
-    meshes = read_parquet(material.store / "meshes.parquet", columns=["class", "split"])
-    pool = Pool(material.store)
+    store = read_json(results.store / "store.json")
+    meshes = read_parquet(results.store / "meshes.parquet", columns=["class", "split"])
+    pool = Pool(results.store)
     all_points = pool.open()
     names = [name for name in SHOW if name in store["classes"]]
     names = (names + [name for name in store["classes"] if name not in names])[: len(SHOW)]
@@ -187,34 +187,34 @@ def figure2(material: Material) -> Figure:
                 axes = _panel(canvas, left + number * small, top + view, small, 1.08)
                 axes.scatter(points[:, across], points[:, upward], s=0.18, color="0.35", linewidths=0, rasterized=True)
                 axes.text(0, -1.15, label, ha="center", va="top", fontsize=5.5, color="0.35")
-    _name_data_at_foot(canvas, material)
+    _name_data_at_foot(canvas, results)
     return Figure(canvas, f"Point clouds, two of each class, from one side and in projections: {', '.join(names)}.")
 
 
-def _name_data_at_foot(canvas: Canvas, material: Material) -> None:
-    text = f"Measured on {what_was_measured(material.runs)}"
+def _name_data_at_foot(canvas: Canvas, results: ExperimentResults) -> None:
+    text = measured_on(results.runs)
     canvas.text(0.01, 0.04 / canvas.get_size_inches()[1], text, fontsize=5.5, color="0.35", va="bottom")
 
 
-def figure3(material: Material) -> Figure:
+def figure3(results: ExperimentResults) -> Figure:
     """Clouds that maximise the mean activation of units of the first and the second layer, each from two sides.
 
     Clouds that maximise the largest activation are measured, too: all but one of their particles stay where they began.
     """
-    table = material.analysis("activations")
+    table = results.analysis("activations")
     objective = "mean" if "mean" in set(table["objective"]) else table["objective"].iloc[0]
     blocks = list(table[table["objective"] == objective].groupby("layer", sort=False))
     columns, side, head, foot = 8, 0.95, 0.24, 0.62
-    # Where no unit became active, only that is said.
+    # Where no unit became active, there is only a line of text.
     heights = [head + (2 * side + 0.2) * part["activated"].any() for _, part in blocks]
     canvas = Canvas(figsize=(side * columns + 0.1, sum(heights) + foot))
     width, height = canvas.get_size_inches()
-    said = []
+    counts = []
     for number, (layer, part) in enumerate(blocks):
         top = sum(heights[:number])
         active = part[part["activated"]].nlargest(columns, "activation").sort_values("unit")
         text = f"Layer {layer}: {part['activated'].sum()} of {len(part)} units activated"
-        said.append(text)
+        counts.append(text)
         text += f"; the {len(active)} most active" * bool(len(active))
         canvas.text(0.01, 1 - (top + 0.05) / height, text, va="top")
         for column, (unit, cloud) in enumerate(zip(active["unit"], active["cloud"], strict=True)):
@@ -241,44 +241,43 @@ def figure3(material: Material) -> Figure:
     text = "Colour: height z in the box. Each box is centred on its cloud; the number under it is its reach,\n"
     text += "in coordinates as the network normalises them. From two sides, less the outermost 2 % of particles."
     canvas.text(0.3, 0.38 / height, text, fontsize=6, va="center")
-    _name_data_at_foot(canvas, material)
-    return Figure(canvas, f"Clouds of particles in boxes. {'; '.join(said)}.")
+    _name_data_at_foot(canvas, results)
+    return Figure(canvas, f"Clouds of particles in boxes. {'; '.join(counts)}.")
 
 
 LOOKS = ((GREEN, "o", "-"), (ORANGE, "s", "--"), (BLACK, "^", "-."), (SKY, "P", ":"))
 """Of set layers, which differ in the number of particles."""
 
 
-def _looks(material: Material) -> dict[str, dict[str, str]]:
+def _looks(results: ExperimentResults) -> dict[str, dict[str, str]]:
     """Return how the networks of Table 1 are drawn."""
     found, layers = {}, cycle(LOOKS)
-    for name, group in material.main().items():
+    for name, group in results.main_runs.items():
         model = group[0].settings["model"]
         look = next(layers) if model == "set-layer" else (MODELS[model], MARKERS[model], "-")
         found[name] = dict(zip(("color", "marker", "linestyle"), look, strict=True))
     return found
 
 
-def robustness(material: Material) -> Figure:
+def robustness(results: ExperimentResults) -> Figure:
     """Accuracy of trained networks by number of test particles, rotation about z, and scale."""
     titles = {"particles": "test particles", "rotation_degrees": "rotation about z (degrees)", "scale": "scale"}
     canvas = Canvas(figsize=(6.8, 2.6), layout="constrained")
     axes = canvas.subplots(1, 3, sharey=True)
-    drawn = {}
-    for (name, look), (axis, part) in product(_looks(material).items(), zip(axes, titles, strict=True)):
-        if numbers := material.measures.parts(name, "changed_accuracy", part):
-            drawn[name] = material.runs[name]
-            value, low, high = 100 * np.array([(one.value, one.low, one.high) for one in numbers]).T
-            label = f"{material.role(name).title}, trained with {drawn[name][0].info['sets']['particles']}"
-            errors, places = np.maximum([value - low, high - value], 0), [one.at for one in numbers]
+    drawn, particles = {}, set()
+    for (name, look), (axis, part) in product(_looks(results).items(), zip(axes, titles, strict=True)):
+        if numbers := results.measures.select(variant=name, measure="changed_accuracy", part=part):
+            drawn[name] = results.runs[name]
+            label = f"{results.role(name).title}, trained with {drawn[name][0].info['sets']['particles']}"
             style = {"markersize": 3, "linewidth": 1, "elinewidth": 0.8, "capsize": 2, "label": label}
-            axis.errorbar(places, value, np.nan_to_num(errors), **style, **look)
+            places = [one.at for one in numbers]
+            draw_intervals(axis, places, numbers, 100, **style, **look)
+            particles |= set(places) if part == "particles" else set()
         axis.set(xlabel=titles[part], ylim=(0, 100))
     if not drawn:
         raise NothingToShowError("the figure `robustness` needs the analysis of that name")
     axes[0].set_xscale("log")
-    tried = sorted({one.at for name in drawn for one in material.measures.parts(name, "changed_accuracy", "particles")})
-    axes[0].set_xticks(tried, [f"{count:g}" for count in tried], fontsize=6, rotation=45)
+    axes[0].set_xticks(sorted(particles), [f"{count:g}" for count in sorted(particles)], fontsize=6, rotation=45)
     axes[0].minorticks_off()
     axes[1].set_xticks(range(0, 181, 45))
     axes[2].set_xscale("log", base=2)
@@ -287,5 +286,5 @@ def robustness(material: Material) -> Figure:
     axes[0].set_ylabel("test accuracy (%)")
     canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=6.5)
     name_data(canvas, drawn, "Bars: 95 % intervals.")
-    ends = (f"{name} {material.measures(name, 'test_accuracy').shown} %" for name in drawn)
+    ends = (f"{name} {results.measures[name, 'test_accuracy'].text} %" for name in drawn)
     return Figure(canvas, f"Accuracy on changed test clouds. Unchanged: {', '.join(ends)}.")

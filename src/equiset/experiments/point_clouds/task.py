@@ -18,7 +18,7 @@ from equiset.training.feeding import feed
 from equiset.training.loop import Batch, Sums
 
 # Particles that are evaluated at once.
-_ROWS = 64_000
+ROWS = 64_000
 
 
 class Clouds:
@@ -47,7 +47,7 @@ class Clouds:
                 "raise datasets.modelnet40.test_pool (pool for a holdout)"
             )
         rng = np.random.default_rng(seeds)
-        step = max(1, _ROWS // particles)
+        step = max(1, ROWS // particles)
         for first in range(0, len(meshes), step):
             rows = slice(first, first + step)
             # Shuffled whole, so that a draw does not depend on how many others there are.

@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 
 from equiset.experiments.redshift.measures import EDGES, KINDS, OUTLIER, galaxies
 from equiset.files import read_parquet
+from equiset.results.experiment import ExperimentResults, run_cells
 from equiset.results.figures import Canvas, Figure, name_data
-from equiset.results.material import Material
 from equiset.results.palette import BLACK, GREY
 from equiset.results.palette import MODELS as COLOURS
-from equiset.results.runs import Run, what_was_measured
-from equiset.results.tables import Cell, Table, about
+from equiset.results.runs import Run, measured_on
+from equiset.results.tables import Cell, Table
 
 MODELS = {"set": "set layers", "mlp": "perceptron"}
 FORMS = {"max-norm": "eq. 5", "max": "eq. 4"}
@@ -23,43 +23,43 @@ CATALOGUE = "catalogue"
 CATALOGUE_CLAIM = "R2"  # it is no variant, whose role would say it
 
 
-def _estimates(material: Material) -> dict[str, str]:
+def _estimates(results: ExperimentResults) -> dict[str, str]:
     """Return all estimates by their variants, and how names of their measures begin; the catalogue's comes last."""
-    return dict.fromkeys(material.runs, "") | {CATALOGUE: "catalogue_"}
+    return dict.fromkeys(results.runs, "") | {CATALOGUE: "catalogue_"}
 
 
-def scatter(material: Material) -> Table:
+def scatter(results: ExperimentResults) -> Table:
     """Every estimate beside the paper's, with intervals over clusters."""
-    runs = material.runs
+    runs = results.runs
     first = next(iter(runs))
     rows: list[list[Cell]] = []
-    for name, prefix in _estimates(material).items():
+    for name, prefix in _estimates(results).items():
         variant = first if prefix else name
-        found = {key: material.measures(variant, prefix + key) for key in KINDS}
+        found = {key: results.measures[variant, prefix + key] for key in KINDS}
         scatter, bias = found["scatter"], found["bias"]
         rows.append(
             [
                 ("variant", "Estimate", name, _title(name, runs).removesuffix(", table columns")),
                 ("scatter", "Scatter", scatter),
                 ("scatter_sd_over_seeds", "95 % interval|", scatter.seed_sd, scatter.interval),
-                ("paper", "Paper", material.says(CATALOGUE_CLAIM) if prefix else material.paper(name)),
-                ("bias", "Bias", bias, scatter.write(bias.value, sign=True)),
-                ("nmad", "NMAD", found["nmad"], scatter.write(found["nmad"].value)),
-                ("outliers", "Outliers (%)|Outl. (%)", found["outliers"], found["outliers"].shown),
+                ("paper", "Paper", results.paper_on(CATALOGUE_CLAIM) if prefix else results.paper(name)),
+                ("bias", "Bias", bias, scatter.format(bias.value, sign=True)),
+                ("nmad", "NMAD", found["nmad"], scatter.format(found["nmad"].value)),
+                ("outliers", "Outliers (%)|Outl. (%)", found["outliers"], found["outliers"].text),
                 ("test_galaxies", "", scatter.answers),
                 ("test_clusters", "", scatter.items),
             ]
         )
         if not prefix:
-            less, settings = material.measures(variant, "scatter_less_catalogue"), runs[name][0].settings
+            less, settings = results.measures[variant, "scatter_less_catalogue"], runs[name][0].settings
             rows[-1] += [
-                ("scatter_minus_catalogue", "Less catalogue|", less, f"{less.shown} ({less.interval})"),
+                ("scatter_minus_catalogue", "Less catalogue|", less, f"{less.text} ({less.interval})"),
                 ("features", "Features|", settings["features"], FEATURES[settings["features"]]),
                 ("form", "", settings["form"] if settings["model"] == "set" else None),
                 *((key, "", settings[key]) for key in ("model", "dropout", "target")),
-                *about(runs[name]),
+                *run_cells(runs[name]),
             ]
-    sets, whole = runs[first][0].info["sets"], material.measures(first, "catalogue_scatter")
+    sets, whole = runs[first][0].info["sets"], results.measures[first, "catalogue_scatter"]
     return Table.of(
         rows,
         "Redshifts of galaxies in test clusters.",
@@ -71,42 +71,36 @@ def scatter(material: Material) -> Table:
         f"{sets['removed_members']:,} members of training clusters are galaxies that are in test clusters as well; "
         f"they were removed from the {_members_before_removal(sets):,} for training (seed {sets['seed']})."
         + _about_holdout(sets),
-        f"Measured on {what_was_measured(runs)}",
+        measured_on(runs),
     )
 
 
-def redshift_bins(material: Material) -> Table:
+def redshift_bins(results: ExperimentResults) -> Table:
     """The same measures by spectroscopic redshift."""
-    runs = material.runs
+    runs = results.runs
     first = next(iter(runs))
-    numbers, shown = [], []
+    rows: list[list[Cell]] = []
     for low, high in pairwise(EDGES):
-        line = {"z_spec": f"{low:g}–{high:g}" if np.isfinite(high) else f"> {low:g}"}
-        for name, prefix in _estimates(material).items():
-            parts = {
-                kind: number
-                for kind in KINDS
-                for number in material.measures.parts(first if prefix else name, prefix + kind, "z_spec")
-                if number.at == low
-            }
-            if not parts:
+        line: list[Cell] = [("", "z_spec", f"{low:g}–{high:g}" if np.isfinite(high) else f"> {low:g}")]
+        for name, prefix in _estimates(results).items():
+            bins = results.measures.select(variant=first if prefix else name, part="z_spec")
+            found = {number.measure.removeprefix(prefix): number for number in bins if number.at == low}
+            found = {kind: found[kind] for kind in KINDS if kind in found}
+            if not found:
                 break
-            row = {"variant": name, "z_spec_from": low, "z_spec_to": high, "galaxies": parts["scatter"].answers}
-            numbers.append(row | {key: one for kind in KINDS for key, one in parts[kind].columns(kind).items()})
-            line["Galaxies"] = f"{row['galaxies']:,}"
-            scatter, bias = parts["scatter"], parts["bias"].value
-            line[_title(name, runs)] = f"{scatter.shown} ({scatter.write(bias, sign=True)})"
+            galaxies, scatter = found["scatter"].answers, found["scatter"]
+            line.append(("", "Galaxies", f"{galaxies:,}"))
+            line.append(("", _title(name, runs), f"{scatter.text} ({scatter.format(found['bias'].value, sign=True)})"))
+            rows.append([("variant", "", name), ("z_spec_from", "", low), ("z_spec_to", "", high)])
+            rows[-1] += [("galaxies", "", galaxies), *((kind, "", number) for kind, number in found.items())]
         else:
-            shown.append(line)
-    return Table(
-        pd.DataFrame(numbers),
-        pd.DataFrame(shown),
+            rows.append(line)
+    return Table.of(
+        rows,
         "Scatter (and bias) of redshifts by spectroscopic redshift.",
-        (
-            "The CSV file has NMAD, outliers and 95 % intervals as well. Bins of the true redshift make a bias of any "
-            "estimate visible that leans to the mean.",
-            f"Measured on {what_was_measured(runs)}",
-        ),
+        "The CSV file has NMAD, outliers and 95 % intervals as well. Bins of the true redshift make a bias of any "
+        "estimate visible that leans to the mean.",
+        measured_on(runs),
     )
 
 
@@ -133,23 +127,23 @@ def _title(name: str, runs: dict[str, list[Run]]) -> str:
     return title + (", table columns" if settings["features"] == "columns" else "")
 
 
-def figure5(material: Material) -> Figure:
+def figure5(results: ExperimentResults) -> Figure:
     """a) members and b) spectra per cluster; c) errors by redshift; d) estimated against spectroscopic redshift."""
-    runs = material.runs
-    clusters = read_parquet(material.store / "clusters.parquet", columns=["MEMBERS", "SPECTROSCOPIC"])
+    runs = results.runs
+    clusters = read_parquet(results.store / "clusters.parquet", columns=["MEMBERS", "SPECTROSCOPIC"])
     canvas = Canvas(figsize=(7.2, 4.9), layout="constrained")
     above, below = canvas.subfigures(2, 1, height_ratios=(1, 1.15))
     first, second, third = above.subplots(1, 3, width_ratios=(1, 1, 1.4))
     _histogram(first, clusters["MEMBERS"], 10, "a) members per cluster")
     _histogram(second, clusters["SPECTROSCOPIC"], 2, "b) spectra per cluster")
-    models = {runs[name][0].settings["model"]: name for name in reversed(material.main())}  # the first of each kind
+    models = {runs[name][0].settings["model"]: name for name in reversed(results.main_runs)}  # the first of each kind
     names = [models[kind] for kind in MODELS if kind in models] or list(runs)[:1]
     tables = {name: pd.concat([galaxies(run) for run in runs[name]]) for name in names}
     drawn = []
     for name, line in zip(names, ("-", "--"), strict=False):
-        colour, scatter = COLOURS[runs[name][0].settings["model"]], material.measures(name, "scatter")
+        colour, scatter = COLOURS[runs[name][0].settings["model"]], results.measures[name, "scatter"]
         drawn.append((_title(name, runs), scatter, tables[name], "z", colour, line))
-    whole = material.measures(names[0], "catalogue_scatter")
+    whole = results.measures[names[0], "catalogue_scatter"]
     drawn.append((_title(CATALOGUE, runs), whole, tables[names[0]], "z_catalogue", GREY, ":"))
     panels = below.subplots(1, len(drawn), sharex=True, sharey=True)
     most = 0.0
@@ -159,7 +153,7 @@ def figure5(material: Material) -> Figure:
         most = max(most, 1.05 * float(max(z_spec.max(), estimated.max())))
         look = {"color": colour, "markersize": 3, "markeredgewidth": 0, "alpha": 0.5, "rasterized": True}
         axis.plot(z_spec, estimated, ".", **look)
-        axis.set(title=f"{title}\nscatter {number.shown}", xlabel="spectroscopic redshift")
+        axis.set(title=f"{title}\nscatter {number.text}", xlabel="spectroscopic redshift")
         _bands(third, z_spec, error, color=colour, linestyle=line, label=title)
     for axis in panels:
         axis.plot((0, most), (0, most), color=BLACK, linewidth=0.7, linestyle=":")
@@ -169,7 +163,7 @@ def figure5(material: Material) -> Figure:
     third.set(title="c) error by redshift", xlabel="spectroscopic redshift", ylabel="Δz / (1 + z)")
     third.legend(fontsize=6)
     name_data(canvas, {name: runs[name] for name in names}, "Lines: medians. Bands: two thirds of the galaxies.")
-    return Figure(canvas, "Scatter: " + ", ".join(f"{title} {number.shown}" for title, number, *_ in drawn) + ".")
+    return Figure(canvas, "Scatter: " + ", ".join(f"{title} {number.text}" for title, number, *_ in drawn) + ".")
 
 
 def _histogram(axis: Axes, counts: pd.Series, width: int, what: str) -> None:

@@ -10,7 +10,7 @@ from equiset.experiments.redshift.settings import RedshiftSets
 from equiset.files import digest_json, read_arrow, read_json, write_json
 
 SPLITS = ("train", "holdout", "test")
-_CHUNK = 2**17  # rows
+_CHUNK = 2**17  # rows that are summed at once, so that their copies in float64 stay small
 
 
 def make_sets(settings: RedshiftSets, seed: int, store: Path, folder: Path) -> None:

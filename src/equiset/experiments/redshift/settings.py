@@ -31,9 +31,6 @@ class RedshiftVariant(Variant):
     """Width of the hidden layers; one layer with a single channel follows."""
     dropout: float = Field(ge=0, lt=1)
     """Dropout rate after every layer but the last; the members of a cluster lose the same channels."""
-    memory_mb: float = Field(2000, gt=0)
-    """Memory for a training process, in MB. Members that would fill more than a quarter of it are not held: they are
-    read in windows of that size, each made of blocks from all over the catalogue and shuffled within."""
     batch_of: Literal["clusters", "galaxies"] = "clusters"
     """What `batch_size` counts for the perceptron. `clusters`: a batch has the galaxies with a spectrum of so many
     clusters, so that it takes as many steps as the set model and each on the same labels. `galaxies`: so many galaxies

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor, nn
 
+from equiset.data.redmapper.catalogue import CANDIDATES, FEATURES
 from equiset.experiments.redshift.networks import FOOTNOTE, build_network
 from equiset.experiments.redshift.sets import SPLITS
 from equiset.experiments.redshift.settings import RedshiftVariant
@@ -18,8 +20,7 @@ from equiset.nn.sets import PackedSets
 from equiset.training.feeding import feed
 from equiset.training.loop import Batch, Sums
 
-_EVALUATION_BATCH = 256  # clusters
-_BLOCK = 2**14  # members that are read at once, a megabyte
+EVALUATION_BATCH = 256  # clusters
 
 
 @dataclass(frozen=True)
@@ -39,26 +40,11 @@ class Rows:
         return self.numbers[np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])], offsets
 
 
-@dataclass(frozen=True)
-class Window:
-    """Members at hand, and the sets that they form; `rows` has their places in the arrays."""
-
-    features: np.ndarray
-    z_spec: np.ndarray
-    rows: Rows
-    numbers: np.ndarray | None = None
-    """Their row numbers in the store, unless places are row numbers."""
-
-    def row_numbers(self, places: np.ndarray) -> np.ndarray:
-        return places if self.numbers is None else self.numbers[places]
-
-
 class Task:
     """Redshifts by squared loss on members with a spectrum; see `equiset.training.loop.Task`.
 
     The members stay in their file and are mapped; a batch copies the rows of its clusters. Those of the test clusters
-    are read by `predict` alone. A catalogue that is too large for `memory_mb` is read in windows: blocks of whole
-    clusters in a random order, as many as there is room for, whose clusters are shuffled among each other.
+    are read by `predict` alone.
     """
 
     def __init__(self, settings: RedshiftVariant, store: Path, sets: Path, device: torch.device):
@@ -69,75 +55,30 @@ class Task:
         self.z_spec = np.load(store / "z_spec.npy", mmap_mode="r")
         self.offsets = np.load(store / "offsets.npy")
         clusters = read_arrow(store / "clusters.parquet", columns=["P_CEN"])
-        # Not by a Python list of arrays, which would take gigabytes for millions of clusters.
         self.centres = pc.list_flatten(clusters["P_CEN"]).to_numpy().astype(np.float32).reshape(len(clusters), -1)
-        about = self.about = read_json(sets / "sets.json")
+        self.about = read_json(sets / "sets.json")
         columns = read_json(store / "store.json")["features"]
-        centres = [f"P_CEN_{at}" for at in range(self.centres.shape[1])]
-        self.names = columns if settings.features == "columns" else [*FOOTNOTE, *centres]
+        self.names = feature_names(settings)
         self.columns = [columns.index(name) for name in self.names if name in columns]
-        shift, scale = np.array([about["scales"][name] for name in self.names], np.float32).T
-        self.shift, self.scale = shift, scale
-        # What the network's output is multiplied with, and what is added to it, to give a redshift.
-        self.origin, self.unit = about["scales"]["Z_SPEC"] if settings.target == "standardised" else (0.0, 1.0)
-        self.split = read_parquet(sets / "clusters.parquet")["split"].to_numpy()
-        self.removed = np.load(sets / "removed.npy")
-        room = int(settings.memory_mb * 2**20 / 4)
-        self.splits: dict[str, Rows] = {}
-        """All sets of each split, if there is room for the members."""
-        if self.features.nbytes + self.z_spec.nbytes <= room:
-            self.splits = {name: self._rows(name, 0, len(self.split)) for name in SPLITS}
-            return
-        # Clusters at which blocks begin and end.
-        edges = np.searchsorted(self.offsets, np.arange(0, len(self.z_spec), _BLOCK))
-        self.edges = np.unique([*edges, len(self.split)])
-        largest = int(np.diff(self.offsets[self.edges]).max())
-        row_bytes = self.features[:1].nbytes + self.z_spec[:1].nbytes + self.offsets[:1].nbytes
-        self.blocks_at_once = max(1, room // (largest * row_bytes))
-        # One memory for all windows: freed and taken anew, it would lie scattered.
-        most = min(len(self.z_spec), self.blocks_at_once * largest)
-        self.space = np.empty((most, self.features.shape[1]), np.float32), np.empty(most, np.float32)
+        self.shift, self.scale = feature_scales(settings, self.about)
+        self.origin, self.unit = target_scale(settings, self.about)
+        split, removed = read_parquet(sets / "clusters.parquet")["split"].to_numpy(), np.load(sets / "removed.npy")
+        self.splits = {name: self._rows(split == name, removed) for name in SPLITS}
 
-    def _windows(self, split: str, generator: torch.Generator | None = None) -> Iterator[Window]:
-        """Yield the members of a split, in the order of the catalogue or in one that `generator` decides."""
-        if self.splits:
-            yield Window(self.features, self.z_spec, self.splits[split])
-            return
-        blocks = len(self.edges) - 1
-        order = np.arange(blocks) if generator is None else torch.randperm(blocks, generator=generator).numpy()
-        for start in range(0, blocks, self.blocks_at_once):
-            yield self._read_blocks(split, np.sort(order[start : start + self.blocks_at_once]))
-
-    def _read_blocks(self, split: str, blocks: np.ndarray) -> Window:
-        """Read what a split has in some blocks; it takes the place of what was read before."""
-        features, z_spec = self.space
-        parts = [self._rows(split, *self.edges[block : block + 2]) for block in blocks]
-        done = 0
-        for block, part in zip(blocks, parts, strict=True):
-            start, end = self.offsets[self.edges[block : block + 2]]
-            here = slice(done, done + len(part.numbers))
-            np.take(_read(self.features, start, end), part.numbers - start, axis=0, out=features[here])
-            np.take(_read(self.z_spec, start, end), part.numbers - start, out=z_spec[here])
-            done = here.stop
-        sizes = np.concatenate([np.diff(part.offsets) for part in parts])
-        rows = Rows(np.arange(done), np.concatenate([[0], np.cumsum(sizes)]))
-        return Window(features[:done], z_spec[:done], rows, np.concatenate([part.numbers for part in parts]))
-
-    def _rows(self, split: str, first: int, last: int) -> Rows:
-        """Return the sets of a split among some clusters, if they hold a labelled member: others add nothing."""
-        start, end = self.offsets[[first, last]]
-        sizes = np.diff(self.offsets[first : last + 1])
-        kept = np.repeat(self.split[first:last] == split, sizes)
-        kept[self.removed[slice(*np.searchsorted(self.removed, [start, end]))] - start] = False
-        labelled = kept & ~np.isnan(_read(self.z_spec, start, end))
+    def _rows(self, chosen: np.ndarray, removed: np.ndarray) -> Rows:
+        """Return the chosen clusters that hold a labelled member, without the removed ones: others add nothing."""
+        sizes = np.diff(self.offsets)
+        kept = np.repeat(chosen, sizes)
+        kept[removed] = False
+        labelled = kept & ~np.isnan(self.z_spec)
         cluster = np.repeat(np.arange(len(sizes)), sizes)
         useful = np.bincount(cluster[labelled], minlength=len(sizes)) > 0
         # The perceptron sees labelled galaxies alone; the set model sees all members.
         numbers = np.flatnonzero(labelled if self.settings.model == "mlp" else kept & useful[cluster])
         if self.settings.model == "mlp" and self.settings.batch_of == "galaxies":
-            return Rows(start + numbers, np.arange(len(numbers) + 1))
+            return Rows(numbers, np.arange(len(numbers) + 1))
         counts = np.bincount(cluster[numbers], minlength=len(sizes))[useful]
-        return Rows(start + numbers, np.concatenate([[0], np.cumsum(counts)]))
+        return Rows(numbers, np.concatenate([[0], np.cumsum(counts)]))
 
     def build_model(self) -> nn.Module:
         return build_network(self.settings, self.about)
@@ -147,38 +88,35 @@ class Task:
 
     def _shuffled(self, generator: torch.Generator) -> Iterator[Batch]:
         size = self.settings.training.batch_size
-        for window in self._windows("train", generator):
-            order = torch.randperm(len(window.rows), generator=generator).numpy()
-            for start in range(0, len(order), size):
-                chosen = order[start : start + size]
-                yield self._batch(window, *window.rows.take(chosen))
+        order = torch.randperm(len(self.splits["train"]), generator=generator).numpy()
+        for start in range(0, len(order), size):
+            yield self._batch(*self.splits["train"].take(order[start : start + size]))
 
     def validation_batches(self) -> Iterator[Batch]:
         """Yield the holdout clusters; nothing if there are none. What the test says must not be known while tuning."""
         return feed((self._batch(*part) for part in self._in_order("holdout")), self.device)
 
-    def _in_order(self, split: str) -> Iterator[tuple[Window, np.ndarray, np.ndarray]]:
-        size = _EVALUATION_BATCH * (64 if self.settings.model == "mlp" else 1)
-        for window in self._windows(split):
-            for start in range(0, len(window.rows), size):
-                chosen = np.arange(start, min(start + size, len(window.rows)))
-                yield window, *window.rows.take(chosen)
+    def _in_order(self, split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        size = EVALUATION_BATCH * (64 if self.settings.model == "mlp" else 1)
+        rows = self.splits[split]
+        for start in range(0, len(rows), size):
+            yield rows.take(np.arange(start, min(start + size, len(rows))))
 
-    def _batch(self, window: Window, places: np.ndarray, offsets: np.ndarray) -> Batch:
+    def _batch(self, rows: np.ndarray, offsets: np.ndarray) -> Batch:
         """Return in main memory what the network sees, the redshifts, and the numbers of those that are known."""
-        values = window.features[places][:, self.columns]
+        values = self.features[rows][:, self.columns]
         if len(self.columns) < len(self.names):
-            values = np.concatenate([values, self.centres[self._cluster_of(window.row_numbers(places))]], 1)
+            values = np.concatenate([values, self.centres[self._cluster_of(rows)]], 1)
         x = preprocess(values, offsets, self.shift, self.scale, self.settings.model == "set")
-        z_spec = torch.from_numpy(window.z_spec[places])
+        z_spec = torch.from_numpy(self.z_spec[rows])
         return x, z_spec, (~z_spec.isnan()).nonzero().squeeze(1)
 
     def _labelled(self, split: str) -> Iterator[Batch]:
         """Yield what the network sees, and of the members with a spectrum their rows, redshifts and places in it."""
-        for window, places, offsets in self._in_order(split):
-            x, z_spec, known = self._batch(window, places, offsets)
+        for rows, offsets in self._in_order(split):
+            x, z_spec, known = self._batch(rows, offsets)
             known = known.numpy()
-            yield x, window.row_numbers(places)[known], z_spec.numpy()[known], known
+            yield x, rows[known], z_spec.numpy()[known], known
 
     def _cluster_of(self, numbers: np.ndarray) -> np.ndarray:
         return np.searchsorted(self.offsets, numbers, side="right") - 1
@@ -211,11 +149,20 @@ class Task:
         return table.assign(z_catalogue=clusters["Z_LAMBDA"].to_numpy()[host])
 
 
-def _read(array: np.memmap, first: int, last: int) -> np.ndarray:
-    """Read rows of a mapped file without the map, whose pages would count as memory of this process."""
-    row = array[:1]
-    count, offset = int(last - first) * row.size, array.offset + int(first) * row.nbytes
-    return np.fromfile(array.filename, array.dtype, count, offset=offset).reshape(-1, *array.shape[1:])
+def feature_names(settings: RedshiftVariant) -> list[str]:
+    """Return the names of what the network sees of a member, in their order."""
+    centres = [f"P_CEN_{at}" for at in range(CANDIDATES)]
+    return list(FEATURES) if settings.features == "columns" else [*FOOTNOTE, *centres]
+
+
+def feature_scales(settings: RedshiftVariant, sets: dict[str, Any]) -> np.ndarray:
+    """Return mean and standard deviation of each feature, (2, features); `sets` is the content of `sets.json`."""
+    return np.array([sets["scales"][name] for name in feature_names(settings)], np.float32).T
+
+
+def target_scale(settings: RedshiftVariant, sets: dict[str, Any]) -> tuple[float, float]:
+    """Return what is added to the network's output, after it is multiplied with the second, to give a redshift."""
+    return sets["scales"]["Z_SPEC"] if settings.target == "standardised" else (0.0, 1.0)
 
 
 def preprocess(

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from equiset.data.archive import unpack
+from equiset.data.download import unpack
 from equiset.errors import EquisetError
 
 
@@ -17,18 +17,18 @@ def packed(path, entries, **options):
     return path
 
 
-def refused(archive, folder, reason, **limits):
+def refused(archive, folder, reason):
     with pytest.raises(EquisetError, match=reason) as caught:
-        unpack(archive, folder, **{"most_bytes": 10**6, **limits})
+        unpack(archive, folder)
     assert archive.name in str(caught.value)
+    assert "\n" not in str(caught.value)
     assert sorted(path.name for path in archive.parent.iterdir()) == [archive.name]
 
 
 def test_files_are_unpacked_without_litter(tmp_path):
     entries = [("a/train/1.off", "one"), ("a/test/2.off", "two"), ("__MACOSX/a/._1.off", "x"), ("a/.DS_Store", "x")]
     archive = packed(tmp_path / "good.zip", [("a/", ""), *entries, ("a/readme.txt", "no")])
-    names = unpack(archive, tmp_path / "out", most_bytes=100, wanted=lambda name: name.endswith(".off"))
-    assert names == ["a/train/1.off", "a/test/2.off"]
+    unpack(archive, tmp_path / "out", wanted=lambda name: name.endswith(".off"))
     found = sorted(path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.*"))
     assert found == ["a/test/2.off", "a/train/1.off"]
     assert (tmp_path / "out/a/train/1.off").read_text() == "one"
@@ -49,32 +49,21 @@ def test_no_path_leaves_the_folder(tmp_path, name):
     refused(archive, tmp_path / "out", "leads out of the folder")
 
 
-@pytest.mark.parametrize(("kind", "reason"), [(stat.S_IFLNK, "is a link"), (stat.S_IFIFO, "is a special file")])
-def test_no_links_and_no_special_files(tmp_path, kind, reason):
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO])
+def test_no_links_and_no_special_files(tmp_path, kind):
     info = zipfile.ZipInfo("a/link")
     info.external_attr = (kind | 0o777) << 16
-    refused(packed(tmp_path / "evil.zip", [("a/1", "1"), (info, "/etc/passwd")]), tmp_path / "out", reason)
+    refused(
+        packed(tmp_path / "evil.zip", [("a/1", "1"), (info, "/etc/passwd")]),
+        tmp_path / "out",
+        "is a link or a special file",
+    )
 
 
-def test_no_name_twice(tmp_path):
-    archive = packed(tmp_path / "evil.zip", [("a/One", "1"), ("a/one", "2")])
-    refused(archive, tmp_path / "out", "is there twice")
-
-
-def test_no_more_than_allowed(tmp_path):
+def test_no_bomb(tmp_path):
     archive = packed(tmp_path / "bomb.zip", [("a", bytes(10**6)), ("b", b"1")])
     assert archive.stat().st_size < 5000
-    refused(archive, tmp_path / "out", "more than the .* 1000000 bytes")
-    refused(archive, tmp_path / "out", "more than the 1 files", most_bytes=10**8, most_files=1)
-
-
-def test_no_more_than_the_disk_has(tmp_path):
-    archive = packed(tmp_path / "big.zip", [("a", bytes(1000))])
-    content = bytearray(archive.read_bytes())
-    entry = content.index(b"PK\x01\x02")
-    content[entry + 24 : entry + 28] = struct.pack("<I", 2**32 - 2)
-    archive.write_bytes(content)
-    refused(archive, tmp_path / "out", "make room|announced were", most_bytes=2**40)
+    refused(archive, tmp_path / "out", r"\d+ bytes would unpack to 1000001")
 
 
 @pytest.mark.parametrize("announced", [10, 5000])
@@ -84,7 +73,7 @@ def test_no_lies_about_sizes(tmp_path, announced):
     entry = content.rindex(b"PK\x01\x02")
     content[entry + 24 : entry + 28] = struct.pack("<I", announced)
     archive.write_bytes(content)
-    refused(archive, tmp_path / "out", f"'liar' .*{announced}")
+    refused(archive, tmp_path / "out", "'liar'")
 
 
 def test_no_encrypted_entries(tmp_path):
@@ -100,14 +89,14 @@ def test_damaged_content(tmp_path):
     content = bytearray(archive.read_bytes())
     content[60] ^= 0xFF
     archive.write_bytes(content)
-    refused(archive, tmp_path / "out", "is not the 200 bytes")
+    refused(archive, tmp_path / "out", "cannot be unpacked")
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"<!doctype html><title>Quota exceeded</title>"])
 def test_no_zip_file(tmp_path, content):
     archive = tmp_path / "page.zip"
     archive.write_bytes(content)
-    refused(archive, tmp_path / "out", "damaged or no zip file")
+    refused(archive, tmp_path / "out", "cannot be unpacked")
 
 
 def test_a_failure_leaves_the_old_folder_alone(tmp_path):
@@ -115,5 +104,5 @@ def test_a_failure_leaves_the_old_folder_alone(tmp_path):
     old.mkdir()
     (old / "kept").write_text("kept")
     with pytest.raises(EquisetError):
-        unpack(packed(tmp_path / "evil.zip", [("good", "1"), ("../evil", "2")]), old, most_bytes=100)
+        unpack(packed(tmp_path / "evil.zip", [("good", "1"), ("../evil", "2")]), old)
     assert [path.name for path in old.iterdir()] == ["kept"]
