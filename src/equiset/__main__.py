@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m equiset")
-    about = "Let the network of a run, or those of several seeds, predict for inputs that somebody brings."
+    about = "Let the network of a run, or those of several seeds, predict for inputs of your own."
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     command = commands.add_parser("predict", help=about, description=about)
     command.add_argument("run", type=Path, metavar="RUN", help="folder of a run, or of one variant's seeds")

@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 
 class EquisetError(Exception):
-    """A fault that the user can mend. The message names the file or the key, and the remedy.
+    """A fault that the user can fix. The message names the file or the key, and the remedy.
 
     Jobs print it as a single line; a traceback means a bug in equiset.
     """
@@ -38,7 +38,7 @@ def choose(options: Mapping[str, Value], name: str, what: str) -> Value:
 def one_line_errors(log: str | Path | None = None) -> Iterator[None]:
     """Run a program's work: log lines go to stderr, or with all else that is printed there into a file.
 
-    An error that the user can mend is one line; any other leaves its traceback. Either way the program ends with 1.
+    An error that the user can fix is one line; any other leaves its traceback. Either way the program ends with 1.
 
     Args:
         log: the file.

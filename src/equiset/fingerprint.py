@@ -1,7 +1,7 @@
 """The code that a result depends on, as one short text. When it changes, a job is repeated, a checkpoint not used.
 
 Snakemake does not see what Python imports, so each rule names folders of the package. Their syntax trees count, without
-comments, docstrings, imports and names of modules: words may be mended, and modules moved within a folder.
+comments, docstrings, imports and names of modules: words may be corrected, and modules moved within a folder.
 """
 
 import ast

@@ -29,6 +29,13 @@ def test_a_set_layer_takes_the_place_of_a_linear():
     assert after > 0.9
 
 
+def test_few_points_of_a_cloud_decide(monkeypatch):
+    monkeypatch.chdir(EXAMPLES.parent)
+    share, difference = load("winners").main()
+    assert 0.02 < share < 0.3
+    assert difference < 1e-3
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_an_example_checks_what_it_states(path):
     """Run as a program, it fails if its accuracy is not reached."""

@@ -1,5 +1,6 @@
 """ModelNet40 and its stand-in: from any source to the points that training maps into memory."""
 
+import hashlib
 import shutil
 import zipfile
 from functools import partial
@@ -12,6 +13,7 @@ import pytest
 from equiset.data import modelnet40
 from equiset.data.modelnet40 import CLASS_SIZES, ModelNetSettings, fetch, meshes, prepare, stand_in
 from equiset.data.modelnet40 import official as modelnet40_official
+from equiset.data.modelnet40.export import write_hdf5
 from equiset.data.modelnet40.mesh_files import read_mesh
 from equiset.data.modelnet40.official import Counts
 from equiset.errors import EquisetError
@@ -317,3 +319,21 @@ def test_twins_across_the_split_are_found_in_any_format(tmp_path, folder):
     table = pd.read_parquet(tmp_path / "store" / "meshes.parquet").set_index("file")
     assert table.index[table["twin_in_training"]].tolist() == ["boat/test/boat_9.ply", "crate/test/crate_1.off"]
     assert store["twins"] == {"groups": 3, "across_split": 2, "across_classes": 1, "test_meshes": 2}
+
+
+def test_the_file_that_older_code_expects(tmp_path, folder):
+    h5py = pytest.importorskip("h5py")
+    store = prepared(tmp_path, source="folder", folder=str(folder))
+    write_hdf5(tmp_path / "store", tmp_path / "ModelNet40_cloud.h5", points=64)
+    table, pool = pd.read_parquet(tmp_path / "store" / "meshes.parquet"), Pool(tmp_path / "store")
+    with h5py.File(tmp_path / "ModelNet40_cloud.h5") as file:
+        assert {name: values.shape for name, values in file.items()} == {
+            "tr_cloud": (9, 64, 3), "tr_labels": (9,), "test_cloud": (6, 64, 3), "test_labels": (6,)
+        }  # fmt: skip
+        assert file.attrs["store_sha256"] == store["digest"]
+        assert file["tr_cloud"].attrs["sha256"] == hashlib.sha256(file["tr_cloud"][:]).hexdigest()
+        row = table.index[table["split"] == "test"][4]
+        assert (file["test_cloud"][4] == pool.of(row, pool.open())[:64]).all()
+        assert file["test_labels"][4] == table["label"][row]
+    with pytest.raises(EquisetError, match=r"has 64 points of a mesh, and ModelNet40_cloud.h5 needs 10000: raise"):
+        write_hdf5(tmp_path / "store", tmp_path / "ModelNet40_cloud.h5")

@@ -52,6 +52,24 @@ rule prepare:
         "../scripts/prepare.py"
 
 
+rule export_clouds:
+    """Write the clouds as ModelNet40_cloud.h5, the file that older code for sets expects; not part of the default target."""
+    input:
+        store="results/{scale}/data/modelnet40/store/store.json",
+    output:
+        file="results/{scale}/data/modelnet40/ModelNet40_cloud.h5",
+    log:
+        "results/{scale}/logs/export_clouds.log",
+    conda:
+        "../../environment.yml"
+    params:
+        code=code("data/modelnet40/export.py"),
+    message:
+        "Writing {output.file}"
+    script:
+        "../scripts/export_clouds.py"
+
+
 rule make_sets:
     """Draw the sets once per seed; every variant with that seed learns from the same ones."""
     input:

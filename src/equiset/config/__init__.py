@@ -1,1 +1,1 @@
-"""What `config.yaml` may say, as typed settings, and what each job of the workflow is told of it."""
+"""The content of `config.yaml` as typed settings, and the part of them that each job of the workflow gets."""

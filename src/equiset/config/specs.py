@@ -1,4 +1,4 @@
-"""What each job of the workflow is told: one dictionary with all that decides its result, and nothing else."""
+"""The settings of each job of the workflow: one dictionary with all that decides its result, and nothing else."""
 
 from contextlib import suppress
 from itertools import chain

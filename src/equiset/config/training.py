@@ -1,4 +1,4 @@
-"""How networks are trained: what `config.yaml` may say about it."""
+"""How networks are trained: settings of `config.yaml`."""
 
 from typing import Annotated, Literal
 
@@ -8,8 +8,8 @@ from equiset.config.settings import Settings
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 """How much of a moving average stays from one step to the next."""
-SAID = frozenset({"dataset", "source", "real", "kind", "share", "data"})
-"""Of `sets.json`, what is said of the data for people. What they are is known by their digests."""
+DESCRIPTIVE = frozenset({"dataset", "source", "real", "kind", "share", "data"})
+"""The keys of `sets.json` that describe the data for people. Digests identify them."""
 
 
 class Optimizer(Settings):

@@ -10,10 +10,11 @@ from torch.autograd import Function
 from torch.autograd.forward_ad import unpack_dual
 
 from equiset.nn.dropout import SetDropout
-from equiset.nn.inputs import TakesSets, inside_torch_func, unpack
+from equiset.nn.inputs import Sets, TakesSets, inside_torch_func, pack, unpack
 from equiset.nn.layer import Form, SetLayer
 from equiset.nn.layout import Layout
 from equiset.nn.pool import Pooling, SetPool
+from equiset.nn.reduce import set_max, spread
 from equiset.nn.sets import PackedSets
 from equiset.nn.ways import may_look
 
@@ -117,6 +118,43 @@ class SetEncoder(nn.Module, TakesSets):
         for layer in self.layers:
             sets = self.dropout(layer(sets))
         return self.pool(sets)
+
+    @torch.no_grad()
+    def winners(self, sets: Sets, every_layer: bool = False) -> Sets:
+        """Count for each member the channels of the pooled maximum that it wins: which members decide the output.
+
+        Members that share a maximum all win it. They are compared before the activation if that is tanh, relu or none:
+        these keep the order, but many members share a 1 or a 0 after them. Dropout is left out.
+
+        Would the winners alone give the same output? The layers compare the members, too, so that those count as well
+        that win a maximum inside a layer. With `every_layer`, and in the forms "max" and "max-norm", the members that
+        win anything alone give exactly the same output. In the other forms every member is part of a sum or a mean.
+
+        Args:
+            sets: (batch, members, in) or `PackedSets`.
+            every_layer: whether to add the channels of the maxima that the layers subtract.
+
+        Returns:
+            int64, (batch, members); of `PackedSets`, the same sets with the counts as their one channel.
+
+        >>> import torch
+        >>> from equiset import SetEncoder
+        >>> SetEncoder([3, 16, 8]).winners(torch.randn(2, 5, 3)).sum(1)  # without ties, one for each channel
+        tensor([8, 8])
+        """
+        if self.pool.pooling != "max":
+            raise ValueError(f"expected an encoder that pools by the maximum, got {self.pool.pooling!r}")
+        counts: Tensor | int = 0
+        x: Any = sets
+        compared, layout = unpack(sets)
+        for layer in self.layers:
+            if every_layer and layer.form in ("max", "max-norm"):
+                counts = counts + _count_wins(compared, layout)
+            before = layer.before_activation(x)  # type: ignore[operator]
+            after = before if layer.activation is None else layer.activation(before)  # type: ignore[operator]
+            compared, x = before if type(layer.activation) in _CURVES else after, pack(after, x)
+        counts = counts + _count_wins(compared, layout)
+        return pack(counts.unsqueeze(1), sets) if isinstance(sets, PackedSets) else counts
 
     def _fits(self, values: Tensor) -> bool:
         """Say whether `plain` is the better way on a GPU.
@@ -383,6 +421,11 @@ class _WinningRows(Function):
                 else:
                     grad_values.view(-1, ctx.shape[-1])[chunk.start :].index_copy_(0, places, rows)  # type: ignore[union-attr]
         return grad_values, None, None, None, *grads
+
+
+def _count_wins(values: Tensor, layout: Layout | None) -> Tensor:
+    """Count the channels in which each member has the maximum of its set."""
+    return (values == spread(set_max(values, layout), layout)).sum(-1)
 
 
 def _share(per_set: Tensor, wins: Tensor, sets: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from equiset.nn.inputs import Sets, TakesSets, pack, unpack
 from equiset.nn.reduce import set_max, set_mean, set_sum, spread
+from equiset.nn.sets import PackedSets
 
 Form = Literal["sum", "mean", "max", "mean-norm", "max-norm"]
 _ACTIVATIONS = {"tanh": nn.Tanh, "elu": nn.ELU, "relu": nn.ReLU}
@@ -97,20 +98,23 @@ class SetLayer(nn.Module, TakesSets):
                 nn.init.uniform_(parameter, -bound, bound)
 
     def forward(self, sets: Sets) -> Sets:
+        output = self.before_activation(sets)
+        return pack(output if self.activation is None else self.activation(output), sets)
+
+    def before_activation(self, sets: Tensor | PackedSets) -> Tensor:
+        """Give what the activation is applied to: (batch, members, out), or (total, out) of packed sets."""
         values, layout = unpack(sets, self.in_features)
         # What is subtracted is negated while it is one row for each set: the gradient of `a - b` negates all members.
         match self.form:
             case "max-norm":
-                output = self._linear(values + spread(-set_max(values, layout), layout))
+                return self._linear(values + spread(-set_max(values, layout), layout))
             case "mean-norm":
-                output = self._linear(values + spread(-set_mean(values, layout), layout))
+                return self._linear(values + spread(-set_mean(values, layout), layout))
             case "max":
-                output = self._linear(values) + spread(self._set_linear(-set_max(values, layout)), layout)
+                return self._linear(values) + spread(self._set_linear(-set_max(values, layout)), layout)
             case "mean":
-                output = self._linear(values) + spread(self._set_linear(set_mean(values, layout)), layout)
-            case "sum":
-                output = self._linear(values) + spread(self._set_linear(set_sum(values, layout)), layout)
-        return pack(output if self.activation is None else self.activation(output), sets)
+                return self._linear(values) + spread(self._set_linear(set_mean(values, layout)), layout)
+        return self._linear(values) + spread(self._set_linear(set_sum(values, layout)), layout)
 
     def _linear(self, values: Tensor) -> Tensor:
         return F.linear(values, self.weight, self.bias)

@@ -45,8 +45,10 @@ class Layout:
         """
         layout, offsets = Layout(self.offsets), self.offsets
         layout.sizes = offsets.diff() if self.given_sizes is None else self.given_sizes
-        numbers = torch.arange(layout.n_sets, device=offsets.device)
-        layout.set_index = numbers.repeat_interleave(layout.sizes, output_size=n_rows)
+        # The sets that begin at each row, added up: `repeat_interleave` cannot be exported to ONNX. The last offset
+        # and empty sets at the end come after the last row.
+        begins = offsets.new_zeros(n_rows + 1).index_add(0, offsets, torch.ones_like(offsets))
+        layout.set_index = begins.cumsum(0)[:n_rows] - 1
         return layout
 
     def to(self, device: torch.device, non_blocking: bool = False) -> "Layout":

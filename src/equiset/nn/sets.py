@@ -89,6 +89,22 @@ class PackedSets:
         return cls.from_dense(padded, None if key_padding_mask is None else ~key_padding_mask)
 
     @classmethod
+    def from_nan_padded(cls, padded: Tensor) -> Self:
+        """Pack (batch, members, channels) in which members that are not there are NaN, in all channels.
+
+        That is how programs for simulation-based inference pad trials. A member that is NaN in some channels only is
+        refused: it would make its whole set NaN.
+        """
+        if not isinstance(padded, Tensor) or padded.ndim != 3 or not padded.is_floating_point():
+            raise ValueError(f"expected floating-point values (batch, members, channels), got {_describe(padded)}")
+        absent = padded.isnan()
+        some = absent.any(2) & ~absent.all(2)
+        if some.any():
+            at, member = some.nonzero()[0].tolist()
+            raise ValueError(f"expected members that are NaN in all channels or in none, got set {at}, member {member}")
+        return cls.from_dense(padded, ~absent.all(2))
+
+    @classmethod
     def from_batch_index(cls, rows: Tensor, batch: Tensor, n_sets: int | None = None) -> Self:
         """Pack rows by the number of the set that each belongs to, as graph libraries do; `set_index` is the way back.
 

@@ -1,4 +1,4 @@
-"""Brings batches to the device while it still computes on those before."""
+"""Copies batches to the device while it still computes on those before."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator

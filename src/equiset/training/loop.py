@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from equiset.config.training import SAID, Optimizer, Training
+from equiset.config.training import DESCRIPTIVE, Optimizer, Training
 from equiset.errors import EquisetError, MissingFileError
 from equiset.files import atomic_path, digest, digest_json
 from equiset.training.devices import arithmetic, fix_arithmetic
@@ -85,11 +85,11 @@ def checkpoint_key(spec: dict[str, Any], sets: dict[str, Any], code: str) -> str
 
     Args:
         spec: the run's.
-        sets: the content of `sets.json`; what it only says of the data is left out.
+        sets: the content of `sets.json`; what only describes the data is left out.
         code: what identifies the code that trains.
     """
     settings = {**spec["settings"], "training": {**spec["settings"]["training"], "epochs": None}}
-    drawn = {key: value for key, value in sets.items() if key not in SAID}
+    drawn = {key: value for key, value in sets.items() if key not in DESCRIPTIVE}
     spec = {**spec, "settings": settings, "scale": None}
     return digest_json([spec, drawn, code, torch.__version__, torch.get_num_threads()])[:32]
 
@@ -253,11 +253,11 @@ def _resume(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, epoc
     try:
         state = read_checkpoint(path)
     except EquisetError as error:
-        log.warning("%s: starting anew", error)
+        log.warning("%s: starting from the beginning", error)
         return Progress()
     progress = Progress(**state["progress"])
     if progress.epochs > epochs:
-        log.info("the checkpoint is past epoch %d: starting anew", epochs)
+        log.info("the checkpoint is past epoch %d: starting from the beginning", epochs)
         return Progress()
     # What belongs on a GPU goes there. Counters of steps stay, unless the optimizer is fused: it would wait for each of
     # them in each step.

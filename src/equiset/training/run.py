@@ -46,7 +46,7 @@ def train_run(
         checkpoints: folder for checkpoints, which outlive a failure.
         output: folder of the run.
         threads: of the CPU; results depend on it in the last bits.
-        watch: is given what is known at the start, and returns what is told of each epoch.
+        watch: takes what is known at the start, and returns a function that is called after each epoch.
         published: folder of the published run of the same name, which is made longer if there is nothing newer.
     """
     started = datetime.now(UTC)

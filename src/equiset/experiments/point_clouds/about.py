@@ -17,6 +17,8 @@ CAPTIONS = {
     "onto three planes.",
     "figure3": "The paper's figure 3: clouds that maximise the mean activation of single units of the first and of the "
     "second layer, each from two sides, coloured by height. Only units that became active are shown.",
+    "winners": "Which points decide: test clouds of the network set-1000, with the points in colour that win a channel "
+    "of the pooled maximum, darker and larger the more of them. Points in grey win none (`SetEncoder.winners`).",
     "robustness": "Accuracy of trained networks on test clouds with other numbers of particles, turned about the "
     "vertical axis, or scaled, with 95 % intervals.",
 }

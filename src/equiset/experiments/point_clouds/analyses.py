@@ -1,4 +1,4 @@
-"""What is measured on trained networks beyond Table 1: robustness, and the clouds that units prefer (figure 3)."""
+"""What is measured on trained networks beyond Table 1: robustness, clouds that units prefer, points that decide."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from equiset.experiments.point_clouds.networks import CloudNet
-from equiset.experiments.point_clouds.settings import Activations, Robustness
+from equiset.experiments.point_clouds.settings import Activations, Robustness, Winners
 from equiset.experiments.point_clouds.task import Clouds
-from equiset.files import read_parquet
+from equiset.files import read_json, read_parquet
 from equiset.nn import SetLayer
 from equiset.results.runs import Run
 from equiset.training.devices import choose_device, fix_arithmetic
@@ -127,4 +127,33 @@ def _activation(x: Tensor, layers: list[SetLayer], units: Tensor, objective: str
     return values.amax(1) if objective == "max" else values.mean(1)
 
 
-ANALYSES = {"robustness": robustness, "activations": activations}
+@torch.no_grad()
+def winners(runs: dict[str, list[Run]], store: Path, settings: dict[str, Any]) -> pd.DataFrame:
+    """Test clouds, one of each of some classes, with the channels of the pooled maximum that each particle wins.
+
+    Columns: variant, seed, class, predicted, cloud (x, y, z of all particles, normalised), wins (for each particle).
+    """
+    run = next(iter(runs.values()))[0]
+    model, device = _load(run)
+    names = read_json(store / "store.json")["classes"]
+    meshes = read_parquet(store / "meshes.parquet", columns=["split", "class"]).query("split == 'test'")
+    first = meshes.reset_index().groupby("class")["index"].first()
+    wanted = Winners.model_validate(settings).classes
+    chosen = sorted(names, key=lambda name: wanted.index(name) if name in wanted else len(wanted))[: len(wanted)]
+    rows = first[chosen].to_numpy()
+    drawn = Clouds(store).fixed_draw(rows, run.info["sets"]["particles"], run.seed, 1)
+    clouds = model.transformation(model.norm(torch.cat([clouds for _, clouds in drawn]).to(device)))
+    predicted = model.head(model.encoder(clouds)).argmax(1).tolist()
+    return pd.DataFrame(
+        {
+            "variant": run.variant,
+            "seed": run.seed,
+            "class": chosen,
+            "predicted": [names[label] for label in predicted],
+            "cloud": list(clouds.cpu().flatten(1).numpy()),
+            "wins": list(model.encoder.winners(clouds).cpu().numpy()),
+        }
+    )
+
+
+ANALYSES = {"robustness": robustness, "activations": activations, "winners": winners}

@@ -288,3 +288,31 @@ def robustness(results: ExperimentResults) -> Figure:
     name_data(canvas, drawn, "Bars: 95 % intervals.")
     ends = (f"{name} {results.measures[name, 'test_accuracy'].text} %" for name in drawn)
     return Figure(canvas, f"Accuracy on changed test clouds. Unchanged: {', '.join(ends)}.")
+
+
+def winners(results: ExperimentResults) -> Figure:
+    """Clouds in grey, with the particles in colour that decide what the network says of them."""
+    table = results.analysis("winners")
+    columns, side, head, gap = min(4, len(table)), 1.5, 0.42, 0.08
+    lines = -(-len(table) // columns)
+    canvas = Canvas(figsize=((side + gap) * columns + gap, (side + head) * lines + 0.3))
+    width, height = canvas.get_size_inches()
+    deciding = []
+    for number, row in enumerate(table.to_dict("records")):
+        cloud, wins = row["cloud"].reshape(-1, 3), row["wins"]
+        left, top = gap + number % columns * (side + gap), number // columns * (side + head)
+        limit = 1.03 * np.linalg.norm(cloud, axis=1).max()
+        axes = _panel(canvas, left, top + head, side, limit)
+        right, up, near = _project(cloud, -55)
+        few = np.flatnonzero(wins > 0)
+        few = few[np.argsort(near[few])]
+        style = {"linewidths": 0, "rasterized": True}
+        axes.scatter(right, up, s=1.6, color="0.78", **style)
+        axes.scatter(right[few], up[few], s=3 + 1.5 * wins[few], c=wins[few], cmap="plasma_r", vmin=0, vmax=8, **style)
+        deciding.append(len(few) / len(wins))
+        name, answer = (row[key].replace("_", " ") for key in ("class", "predicted"))
+        text = f"{name if name == answer else f'{name} (answer: {answer})'}\n{len(few)} of {len(wins)} points decide"
+        canvas.text((left + side / 2) / width, 1 - (top + 0.06) / height, text, ha="center", va="top", fontsize=7)
+    _name_data_at_foot(canvas, results)
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in zip(table["class"], deciding, strict=True))
+    return Figure(canvas, f"Points that win a channel of the pooled maximum, among all points of a cloud: {shares}.")
