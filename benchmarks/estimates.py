@@ -1,7 +1,7 @@
 """Hours, disk and money for the paper's runs and for a survey: python benchmarks/estimates.py [--gpu-tflops N] [...]
 
 The operations of an epoch are counted from config.yaml; how fast they go was measured on one CPU core for one network
-of each experiment (the constants below: how to measure them again is in docs/scaling.md), and is assumed for a GPU.
+of each experiment (the constants below; docs/measurements.md says how to measure them again), and is assumed for a GPU.
 Other networks of an experiment take time in proportion to their operations. All that is printed is an estimate.
 """
 

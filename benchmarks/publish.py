@@ -1,4 +1,4 @@
-"""Put the measured tables and figures into docs/performance.md: python benchmarks/publish.py
+"""Put the measured tables and figures into docs/measurements.md: python benchmarks/publish.py
 
 Everything between a pair of marks is written anew from the files of `make bench`, of `benchmarks/precision.py`, of
 `benchmarks/epochs.py` and of a demo run (`make results`). What was not measured here stays as it is.
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from equiset.files import atomic_path
 
-PAGE = Path("docs/performance.md")
+PAGE = Path("docs/measurements.md")
 TABLES = {
     "bench": Path("results/bench/bench.md"),
     "growth": Path("results/bench/growth.md"),

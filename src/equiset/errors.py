@@ -39,6 +39,7 @@ def one_line_errors(log: str | Path | None = None) -> Iterator[None]:
     """Run a program's work: log lines go to stderr, or with all else that is printed there into a file.
 
     An error that the user can fix is one line; any other leaves its traceback. Either way the program ends with 1.
+    Ctrl-C is one line as well, and the program ends with 130, as shells expect.
 
     Args:
         log: the file.
@@ -57,6 +58,9 @@ def one_line_errors(log: str | Path | None = None) -> Iterator[None]:
     except OSError as error:  # a file that is missing, or cannot be read or written
         logging.error("%s: %s", error.filename or "a file", error.strerror or error)
         sys.exit(1)
+    except KeyboardInterrupt:
+        logging.error("interrupted. The same command goes on from what is finished")
+        sys.exit(130)
     except Exception:
         logging.exception("this is a bug in equiset")
         sys.exit(1)

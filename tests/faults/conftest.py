@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.unit.conftest import web
+from tests.unit.conftest import empty_database, uri, web
 from tests.workflow.conftest import project
 
-__all__ = ["project", "web"]
+__all__ = ["empty_database", "project", "uri", "web"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -30,11 +30,7 @@ PATIENCE_S = 4 * 3600.0  # then it hangs; a busy machine is only slow
 
 def project_in(folder: Path) -> Project:
     """Return a copy of the project, new or as it was left."""
-    if not folder.exists():
-        return Project(folder)
-    project = Project.__new__(Project)
-    project.folder = folder
-    return project
+    return Project.found(folder) if folder.exists() else Project(folder)
 
 
 def command(cores: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""docs/reliability.md names tests; each of them is there."""
+"""docs/faults.md names tests; each of them is there."""
 
 import re
 
@@ -6,7 +6,7 @@ from tests.workflow.conftest import ROOT
 
 
 def test_every_test_that_the_document_names_exists():
-    text = (ROOT / "docs" / "reliability.md").read_text()
+    text = (ROOT / "docs" / "faults.md").read_text()
     sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
     files = {path.name for folder in ("tests", "src", "benchmarks") for path in (ROOT / folder).rglob("*.py")}
     named = set(re.findall(r"\b(test_[a-z0-9_]+)(?!\w|\.py)", text))

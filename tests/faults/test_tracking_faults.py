@@ -17,10 +17,9 @@ from equiset.files import read_json
 from equiset.tracking import send as sending
 from equiset.tracking.tracker import open_experiment, open_store
 from tests.faults.sending import command, send
-from tests.unit.test_tracking import empty_database, uri, write_run
+from tests.tracked_runs import write_run
 from tests.workflow.conftest import ROOT
 
-__all__ = ["empty_database", "uri"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src")}
 
 

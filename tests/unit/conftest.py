@@ -1,5 +1,6 @@
-"""A web server on this machine that answers exactly as badly as a test asks it to."""
+"""A web server that answers as badly as a test asks it to, small tasks of every experiment, MLflow's database."""
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -97,3 +98,37 @@ def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
 def target(tmp_path: Path) -> Path:
     """Where a download is meant to go."""
     return tmp_path / "cache" / "data.bin"
+
+
+@pytest.fixture(scope="session")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> "Tasks":  # noqa: F821, imported below: most tests need no torch
+    """Every variant of the config on the smallest stand-ins; each store and its sets are made once."""
+    from .small_tasks import Tasks
+
+    return Tasks(tmp_path_factory.mktemp("tasks"))
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MLflow's database with its tables; making one takes seconds, copying it none."""
+    from equiset.tracking.tracker import open_store
+
+    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
+    open_store(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def uri(empty_database: Path, tmp_path: Path) -> str:
+    """The address of a database of its own for each test."""
+    shutil.copy(empty_database, tmp_path / "mlflow.db")
+    return f"sqlite:///{tmp_path / 'mlflow.db'}"
+
+
+@pytest.fixture
+def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is sent elsewhere. MLflow sets the variable, too, so that its child processes have it."""
+    import mlflow
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
+    mlflow.set_tracking_uri(None)

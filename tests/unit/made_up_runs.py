@@ -7,11 +7,12 @@ import pandas as pd
 
 from equiset.config.resolve import read_config, resolve
 from equiset.experiments import experiment_module
-from equiset.files import write_json
 from equiset.results.claims import read_claims
 from equiset.results.experiment import ExperimentResults
 from equiset.results.measures import Measures, measure_runs
 from equiset.results.runs import Run, read_runs
+
+from ..report_folder import write_run_files
 
 ROOT = Path(__file__).parents[2]
 PAPER = resolve(read_config(ROOT / "config.yaml"), "paper")
@@ -42,13 +43,12 @@ def write_run(folder, experiment, variant, predictions, seed=0, scale="paper", k
             node = node[part]
         node[key.split(".")[-1]] = value
     spec = {"experiment": experiment, "variant": variant, "seed": seed, "scale": scale, "settings": settings}
-    write_json(run / "run.json", {"spec": spec, "sets": about | more, "parameters": 12345, "epoch_seconds": [60.0]})
     if predictions is not None:
         predictions.to_parquet(run / "predictions.parquet", index=False)
     name = CURVES.get(experiment, "train_scatter")
-    metrics = {"train_accuracy": 0.9, "train_loss": 1.0, "validation_loss": 1.0, name: curve}
-    pd.DataFrame({"epoch": range(1, len(curve) + 1), **metrics}).to_parquet(run / "metrics.parquet", index=False)
-    return Run(run)
+    constant = {"train_accuracy": 0.9, "train_loss": 1.0, "validation_loss": 1.0}
+    metrics = {key: [value] * len(curve) for key, value in constant.items()} | {name: list(curve)}
+    return Run(write_run_files(run, spec, about | more, metrics, epoch_seconds=[60.0]))
 
 
 def measured(*runs: Run, analyses=None) -> Measures:

@@ -15,7 +15,7 @@ from equiset.training import devices, feeding
 from equiset.training.loop import make_optimizer, read_checkpoint, train
 
 from .card import CARD, CardTensor, card
-from .small_tasks import VARIANTS, Tasks, gpu_check
+from .small_tasks import VARIANTS, gpu_check
 from .test_training import CPU, Line, training
 
 # Launches of a training step, from above: the network's own, those of the loss and of its metrics, and one or a few of
@@ -23,12 +23,6 @@ from .test_training import CPU, Line, training
 LAUNCHES = {"mnist_sums": 110, "point_clouds": 150, "outlier_faces": 175, "redshift": 125}
 # As small as they are, the stand-ins give at least two batches of these sizes.
 BATCH = {"mnist_sums": 2, "point_clouds": 20, "outlier_faces": 1, "redshift": 4}
-
-
-@pytest.fixture(scope="module")
-def tasks(tmp_path_factory):
-    torch.set_num_threads(1)
-    return Tasks(tmp_path_factory.mktemp("tasks"))
 
 
 class Watched:
@@ -79,6 +73,17 @@ def test_loss_and_gradient_are_those_of_a_cpu(tasks, experiment, variant):
         loss, gradient = gpu_check.differences(tasks, experiment, variant, CARD)
     assert loss < 1e-5
     assert gradient < 1e-4
+
+
+@pytest.mark.parametrize(("experiment", "variant"), VARIANTS)
+def test_it_trains_in_bfloat16(tasks, experiment, variant, tmp_path):
+    """Automatic mixed precision, on the CPU."""
+    task = tasks.make(experiment, variant, CPU, precision="bfloat16")
+    model, progress = train(task, task.settings.training, 0, CPU, tmp_path / "checkpoint.pt")
+    assert torch.tensor(progress.metrics[0]["train_loss"]).isfinite()
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+    assert all(parameter.grad.any() for parameter in model.parameters() if parameter.ndim > 1)
 
 
 def test_analyses_run_on_the_card(tasks, monkeypatch):

@@ -14,6 +14,7 @@ from equiset.data import celeba
 from equiset.data.celeba import FILES, CelebaSettings, StandInSize, fetch, prepare
 from equiset.data.celeba.annotations import read_annotations, write_annotations
 from equiset.data.celeba.images import ImageSource, convert, decode
+from equiset.data.image_files import find_sets
 from equiset.errors import EquisetError
 from equiset.files import read_json
 
@@ -310,6 +311,15 @@ def test_pixels_stay_what_they_are_in_every_format():
     opaque = np.dstack([GREY, GREY, GREY, np.full_like(GREY, 255)]).astype(np.uint8)
     for content in (saved(GREY.astype(np.uint8)), saved(GREY.astype(np.uint8), "BMP"), saved(opaque)):
         assert (decode(content)[0] == 90).all()
+
+
+def test_images_that_lie_too_deep_for_a_set_are_named(tmp_path):
+    path = tmp_path / "one" / "two" / "a.bmp"
+    path.parent.mkdir(parents=True)
+    Image.new("L", (28, 28)).save(path)
+    with pytest.raises(EquisetError, match=r"two/a.bmp is too deep"):
+        find_sets(tmp_path)
+    assert find_sets(tmp_path / "one") == {"two": [path]}
 
 
 def test_download_that_gets_a_quota_page(web, tmp_path):

@@ -41,6 +41,17 @@ def test_the_shipped_changes_of_the_config_are_valid(name):
         assert not set(sums.running) & set(reference["experiments"]["mnist_sums"]["run"])
 
 
+def test_a_cloud_has_more_particles_than_neighbours():
+    def clouds(neighbours, **more):
+        change = {"sets": {"P1000": {"particles": 8}}, "variants": {"graph-1000": {"neighbours": neighbours}}, **more}
+        return merge(RAW, {"experiments": {"point_clouds": change}})
+
+    with pytest.raises(EquisetError, match=r"point_clouds.*variants\.graph-1000\.neighbours: a particle of 8 has 7"):
+        resolve(clouds(8), "paper")
+    resolve(clouds(7), "paper")
+    resolve(clouds(8, run=["set-1000"]), "paper")
+
+
 def test_readings_that_are_run_beside_the_strict_one_change_nothing_else():
     sums = resolve(RAW, "paper").experiment("mnist_sums")
     strict, literal = sums.variants["IV-N6"], sums.variants["IV-N6-all"]
@@ -240,12 +251,6 @@ def test_an_address_with_a_password_is_refused_and_not_repeated(uri):
 )
 def test_an_address_without_a_password_is_taken(uri):
     assert resolve(RAW, None, {"tracking": {"uri": uri}}).tracking.uri == uri
-
-
-@pytest.mark.parametrize("key", ["processes", "jobs_per_card"])
-def test_keys_that_are_gone_are_refused(key):
-    with pytest.raises(EquisetError, match=f"config key '{key}' is unknown"):
-        resolve(RAW, None, {key: 2})
 
 
 def test_a_project_has_the_scale_that_is_asked_for_and_what_the_user_says():

@@ -1,149 +1,20 @@
-"""The encoder follows the winners alone, and gives what all members together would give."""
+"""The encoder as a module of torch: when it is quick, what it keeps, what is changed in it, and what it refuses."""
 
-import copy
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.autograd import grad, gradcheck
+from torch.autograd import grad
+from torch.autograd.functional import jacobian
 
 from equiset import PackedSets, SetDropout, SetEncoder, SetLayer, SetNorm, SetPool
-from equiset.nn import encoder as module
 
-from .encoder_fuzz import TOLERANCES, check
+from .encoders import CLOSE, DEVICES, FAST, assert_same, build, pack, randn, way
 
 PUBLISHED = Path(__file__).parents[2] / "results" / "reference"
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-CLOSE = {"rtol": 1e-10, "atol": 1e-10}
-FAST = "_WinningRowsBackward"
-FORMS = ["max", "max-norm"]
-
-some = settings(derandomize=True, deadline=None, max_examples=40)
-
-
-def randn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def build(*widths: int, seed: int = 0, **options) -> SetEncoder:
-    torch.manual_seed(seed)
-    return SetEncoder(widths, **options).double()
-
-
-def pack(rows: Tensor, sizes: list[int]) -> PackedSets:
-    return PackedSets(rows, torch.tensor([0, *sizes], device=rows.device).cumsum(0))
-
-
-def way(output: Tensor) -> str:
-    function = output.grad_fn
-    name = type(function).__name__
-    # Dropout of the last layer multiplies what the short way gives.
-    return type(function.next_functions[0][0]).__name__ if name == "MulBackward0" else name
-
-
-def assert_same(encoder: SetEncoder, leaf: Tensor, sets_of: Callable[[Tensor], Tensor | PackedSets], **close) -> None:
-    """Values, and gradients of all parameters and of `leaf`, from which the sets are made."""
-    leaf = leaf.clone().requires_grad_()
-    torch.manual_seed(1)
-    fast = encoder(sets_of(leaf))
-    torch.manual_seed(1)  # the same dropout
-    plain = encoder.plain(sets_of(leaf))
-    assert way(fast) == FAST
-    assert way(plain) != FAST
-    torch.testing.assert_close(fast, plain, **(close or CLOSE))
-    cotangent = randn(*fast.shape, seed=1).to(fast)
-    wanted = [leaf, *encoder.parameters()]
-    for mine, theirs in zip(grad(fast, wanted, cotangent), grad(plain, wanted, cotangent), strict=True):
-        torch.testing.assert_close(mine, theirs, **(close or CLOSE))
-
-
-@st.composite
-def cases(draw):
-    """Sizes of sets, members of which some are given more than once, and bytes of a chunk.
-
-    Half of the time the members come from a grid, so that different members have the same largest coordinate.
-    """
-    dense = draw(st.booleans())
-    sizes = draw(st.lists(st.integers(1, 9), min_size=1, max_size=6))
-    sizes = [sizes[0]] * len(sizes) if dense else sizes
-    torch.manual_seed(draw(st.integers(0, 10**6)))
-    grid = torch.cartesian_prod(*[torch.arange(-1.0, 2)] * 3).double()[torch.randperm(27)]
-    rows = grid if draw(st.booleans()) else torch.randn(27, 3, dtype=torch.float64)
-    # Identical members share their gradient as the rounding of products lets them tie; as a leaf they get all of it.
-    chosen = torch.randint(draw(st.integers(1, 27)), (sum(sizes),))
-    widths = draw(st.lists(st.integers(1, 20), min_size=1, max_size=4))
-    activation = draw(st.sampled_from(["tanh", "tanh", "relu", None]))
-    dropout, form = draw(st.sampled_from([0.0, 0.3, 0.9])), draw(st.sampled_from(FORMS))
-    options = {"activation": activation, "dropout": dropout, "form": form}
-    return dense, sizes, rows, chosen, widths, options, draw(st.sampled_from([1, 500, 2**20]))
-
-
-@given(case=cases())
-@some
-def test_it_equals_the_plain_form_with_repeated_members(case):
-    dense, sizes, rows, chosen, widths, options, chunk_bytes = case
-
-    def sets_of(leaf: Tensor) -> Tensor | PackedSets:
-        members = leaf[chosen]
-        return members.view(len(sizes), -1, 3) if dense else pack(members, sizes)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "CHUNK_BYTES", {"cpu": chunk_bytes})
-        assert_same(build(3, *widths, **options), rows, sets_of)
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize(("activation", "depth"), [("relu", 1), ("relu", 3), (None, 1), (None, 3), ("tanh", 1)])
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("device", DEVICES)
-def test_ties_at_every_level_share_evenly(device, form, activation, depth, packed):
-    """Small whole numbers and quarters make all products exact, so that what ties does so whoever multiplies.
-
-    With tanh the second layer of products would not be exact.
-    """
-    for seed in range(5):
-        encoder = build(3, *[16] * depth, form=form, activation=activation, seed=seed).to(device)
-        with torch.no_grad():
-            for parameter in encoder.parameters():
-                parameter.copy_(torch.randint(-2, 3, parameter.shape) / 4)
-        x = torch.randint(-1, 2, (6, 12, 3), generator=torch.Generator().manual_seed(seed)).double().to(device)
-        leaf = x.flatten(0, 1)
-        assert_same(encoder, leaf, lambda rows: pack(rows, [1, 11, 30, 2, 28]) if packed else rows.view(6, 12, 3))
-
-
-def test_identical_members_share_evenly():
-    encoder, member = build(3, 16, 16), randn(1, 1, 3)
-    x = member.expand(2, 8, 3).clone().requires_grad_()
-    (gradient,) = grad(encoder(x).sum(), x)
-    # All members win everything, so that every x - max x is zero and stays so.
-    torch.testing.assert_close(gradient, torch.zeros_like(gradient), **CLOSE)
-    x = torch.cat([x.detach() - 10, x.detach()], 1).requires_grad_()
-    (gradient,) = grad(encoder(x).sum(), x)
-    assert gradient.abs().max() > 1e-3
-    torch.testing.assert_close(gradient[:, 8:], gradient[:, 8:9].expand(2, 8, 3), **CLOSE)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("activation", ["tanh", None])
-def test_gradcheck(activation, form):
-    encoder = build(3, 5, 4, activation=activation, form=form)
-    parameters = [parameter.detach().clone().requires_grad_() for parameter in encoder.parameters()]
-    names = [name for name, _ in encoder.named_parameters()]
-
-    def call(x: Tensor, *values: Tensor) -> Tensor:
-        return torch.func.functional_call(encoder, dict(zip(names, values, strict=True)), (x,))
-
-    x = randn(2, 6, 3).requires_grad_()
-    assert way(call(x, *parameters)) == FAST
-    assert gradcheck(call, (x, *parameters))
-    rows = randn(9, 3).requires_grad_()
-    assert gradcheck(lambda rows, *values: call(pack(rows, [2, 6, 1]), *values), (rows, *parameters))
 
 
 def test_order_does_not_matter_and_each_set_is_on_its_own():
@@ -153,20 +24,6 @@ def test_order_does_not_matter_and_each_set_is_on_its_own():
     for number in range(4):
         torch.testing.assert_close(encoder(x[number : number + 1]), output[number : number + 1], **CLOSE)
     torch.testing.assert_close(encoder(PackedSets.from_list([*x])), output, **CLOSE)
-
-
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("form", FORMS)
-def test_without_gradient_it_gives_the_same(form, packed):
-    encoder, x = build(3, 20, 20, form=form), randn(4, 30, 3)
-    sets = PackedSets.from_list([x[0], x[1, :7], *x[2:]]) if packed else x
-    with torch.no_grad():
-        fast, plain = encoder(sets), encoder.plain(sets)
-    torch.testing.assert_close(fast, plain, **CLOSE)
-    assert torch.equal(fast, encoder(sets))
-    with torch.inference_mode():
-        assert torch.equal(fast, encoder(sets))
-    assert not encoder.requires_grad_(False)(sets).requires_grad
 
 
 @pytest.mark.parametrize(
@@ -190,22 +47,6 @@ def test_dropout_stops_in_evaluation():
     encoder.eval()
     assert way(encoder(x)) == FAST
     torch.testing.assert_close(encoder(x), build(3, 8, 4)(x), **CLOSE)
-
-
-@pytest.mark.parametrize("dropout", [0.1, 0.3, 0.9])
-@pytest.mark.parametrize("packed", [False, True])
-def test_members_without_slope_have_none_after_dropout(dropout, packed):
-    encoder = build(3, 20, 20, 8, activation="relu", dropout=dropout)
-    assert_same(encoder, randn(60, 3), lambda rows: pack(rows, [20, 1, 39]) if packed else rows.view(3, 20, 3))
-
-
-def test_a_small_slope_beside_a_large_maximum():
-    """What is left of a small number after a large one was subtracted may be nothing; its slope is still one."""
-    encoder = SetEncoder([1, 1, 1], activation="relu", bias=False)
-    with torch.no_grad():
-        encoder.layers[0].weight.fill_(-1)
-        encoder.layers[1].weight.fill_(-1)
-    assert_same(encoder, torch.tensor([[[0.0], [-1e-12], [-1.0]]]), lambda leaf: leaf)
 
 
 class Doubled(SetLayer):
@@ -269,22 +110,6 @@ def test_hooks_on_layers_are_called():
     assert way(encoder(x)) == FAST
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_layer_may_have_no_bias(packed):
-    encoder = SetEncoder([3, 5, 4], bias=False, dtype=torch.float64)
-    assert len(list(encoder.parameters())) == 2
-    encoder.layers.append(SetLayer(4, 4, activation="tanh", dtype=torch.float64))
-    x = torch.randn(2, 6, 3, dtype=torch.float64, requires_grad=True)
-    sets = PackedSets.from_dense(x) if packed else x
-    inputs = [x, *encoder.parameters()]
-    for short, plain in zip(
-        torch.autograd.grad(encoder(sets).square().sum(), inputs),
-        torch.autograd.grad(encoder.plain(sets).square().sum(), inputs),
-        strict=True,
-    ):
-        torch.testing.assert_close(short, plain)
-
-
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_only_winners_are_kept(dropout):
     encoder, x, kept = SetEncoder([3, 8, 8], dropout=dropout), torch.randn(4, 1000, 3), []
@@ -320,69 +145,6 @@ def test_members_without_a_win_have_no_gradient():
     assert 0 < gradient.ne(0).any(2).sum() <= 2 * (3 + 4 + 4)
 
 
-@pytest.mark.parametrize("frozen", [[], [0], [1], [2], [0, 1], [1, 2], [0, 1, 2]], ids=str)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("input_too", [False, True])
-def test_what_is_frozen_gets_no_gradient_and_the_rest_the_same(frozen, form, input_too):
-    encoder, x = build(3, 8, 7, 5, form=form), randn(3, 20, 3).requires_grad_(input_too)
-    reference = copy.deepcopy(encoder)
-    for number in frozen:
-        encoder.layers[number].requires_grad_(False)
-    encoder.layers[2].weight.requires_grad_(False)
-    if len(frozen) == 3 and not input_too:
-        return
-    encoder(x).square().sum().backward()
-    gradient, x.grad = x.grad, None
-    reference.plain(x).square().sum().backward()
-    for mine, theirs in zip(encoder.parameters(), reference.parameters(), strict=True):
-        assert (mine.grad is None) == (not mine.requires_grad)
-        if mine.requires_grad:
-            torch.testing.assert_close(mine.grad, theirs.grad, **CLOSE)
-    assert (gradient is None) == (not input_too)
-    if input_too:
-        torch.testing.assert_close(gradient, x.grad, **CLOSE)
-
-
-def test_input_that_is_not_contiguous():
-    assert_same(build(3, 8, 5), randn(3, 20, 4), lambda leaf: leaf.transpose(0, 2)[:3].permute(2, 1, 0)[::2])
-    assert_same(build(3, 8, 5), randn(1, 20, 3), lambda leaf: leaf.expand(4, 20, 3))
-    assert_same(build(3, 8, 5), randn(3, 20), lambda leaf: pack(leaf.t(), [7, 13]))
-
-
-@pytest.mark.parametrize("far", [0.0, 100.0])
-def test_float32(far):
-    torch.manual_seed(0)
-    encoder, x = SetEncoder([3, 32, 32, 16]), torch.randn(4, 100, 3) + far
-    assert_same(encoder, x, lambda leaf: leaf, rtol=1e-4, atol=1e-5)
-    exact = copy.deepcopy(encoder).double().plain(x.double())
-    torch.testing.assert_close(encoder(x).double(), exact, rtol=0, atol=2e-6)
-
-
-@pytest.mark.parametrize("signal", [1e-3, 1e-5, 1e-7])
-@pytest.mark.parametrize("form", FORMS)
-def test_small_signals_keep_their_digits(signal, form):
-    torch.manual_seed(0)
-    encoder, x = SetEncoder([3, 32, 32, 16], form, bias=False), (torch.randn(4, 50, 3) * signal).requires_grad_()
-    exact, exact_x = copy.deepcopy(encoder).double(), x.detach().double().requires_grad_()
-    output, expected = encoder(x), exact.plain(exact_x)
-    pairs = [(output, expected)]
-    pairs += zip(
-        grad(output.sum(), [x, *encoder.parameters()]),
-        grad(expected.sum(), [exact_x, *exact.parameters()]),
-        strict=True,
-    )
-    for mine, theirs in pairs:
-        assert (mine - theirs).abs().max() < 1e-5 * theirs.abs().max()
-
-
-def test_random_encoders_are_as_plain():
-    worst, left_out = check(range(300))
-    assert left_out < 30
-    for kind, (difference, about) in worst.items():
-        assert difference < TOLERANCES[kind.split()[0]], about
-    assert len(worst) == 8
-
-
 def test_few_members_are_kept_with_trained_weights():
     """Saturated channels must be recognised as flat: how exactly an activation is rounded decides the speed."""
     torch.manual_seed(0)
@@ -399,14 +161,6 @@ def test_few_members_are_kept_with_trained_weights():
     assert all(found < most for found, most in zip(rows, (180, 480, 580, 580), strict=True)), rows
 
 
-def test_saturated_members():
-    """Where float32 has no number between tanh and 1, all is a tie and nothing has a slope."""
-    torch.manual_seed(0)
-    encoder, x = SetEncoder([3, 8, 8]), (torch.randn(4, 30, 3) * 1000).requires_grad_()
-    for gradient in grad(encoder(x).sum(), [x, *encoder.parameters()]):
-        assert gradient.isfinite().all()
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_plain(dtype):
     torch.manual_seed(0)
@@ -418,21 +172,6 @@ def test_half_precision_is_plain(dtype):
     output.float().sum().backward()
     encoder.to(dtype)
     assert torch.equal(encoder(x.to(dtype)), encoder.plain(x.to(dtype)))
-
-
-def test_nan_stays_in_its_set():
-    encoder, x = build(3, 8, 5), randn(3, 20, 3)
-    x[1, 4, 2] = torch.nan
-    x.requires_grad_()
-    results = []
-    for form in (encoder, encoder.plain):
-        output = form(x)
-        results.append([output, *grad(output.sum(), [x, *encoder.parameters()])])
-    for mine, theirs in zip(*results, strict=True):
-        torch.testing.assert_close(mine.isnan(), theirs.isnan())
-    output, gradient, *parameters = results[0]
-    assert output.isnan().any(1).tolist() == gradient.isnan().any(2).any(1).tolist() == [False, True, False]
-    assert all(parameter.isnan().any() for parameter in parameters)
 
 
 def test_second_derivatives_are_refused():
@@ -519,3 +258,13 @@ def test_what_it_cannot_be_made_of_or_given():
         SetEncoder([3, 4])(torch.randn(2, 5, 4))
     with pytest.raises(RuntimeError, match="dtype"):
         SetEncoder([3, 4])(randn(2, 5, 3))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_several_gradients_at_once_are_refused_in_one_line(frozen):
+    encoder, x = build(3, 8, 5).requires_grad_(not frozen), randn(2, 6, 3)
+    with pytest.raises(RuntimeError, match=r"one gradient at a time.*encoder\.plain"):
+        jacobian(encoder, x, vectorize=True)
+    expected = jacobian(encoder.plain, x, vectorize=True)
+    for found in (jacobian(encoder, x), torch.func.jacrev(encoder)(x)):
+        torch.testing.assert_close(found, expected)

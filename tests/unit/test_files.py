@@ -82,6 +82,15 @@ def test_an_error_is_one_line_unless_it_is_a_bug(caplog, error, said):
     assert bool(record.exc_info) == isinstance(error, ValueError)
 
 
+def test_ctrl_c_is_one_line(caplog):
+    with pytest.raises(SystemExit) as caught, one_line_errors():
+        raise KeyboardInterrupt
+    assert caught.value.code == 130
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert record.getMessage().startswith("interrupted")
+    assert not record.exc_info
+
+
 def test_a_log_file_gets_all_that_is_said_and_is_added_to(tmp_path):
     program = """
 import os, subprocess, sys

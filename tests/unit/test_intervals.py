@@ -10,6 +10,7 @@ from equiset.results.intervals import (
     binomial_interval,
     difference,
     estimate,
+    gain_of_doubling,
     movement,
     standard_error,
     still_improves,
@@ -91,11 +92,12 @@ def test_few_items_are_a_doubt():
     assert estimate([sample(100)], [0.0]).doubt == ""
 
 
-def test_the_spread_over_draws_is_that_of_the_paper():
+def test_the_spread_is_over_draws_and_over_items():
     draws = np.repeat([0, 1, 2], 1000)
     values = np.concatenate([sample(share=share).values for share in (0.86, 0.87, 0.88)])
     found = estimate([Sample(values, np.tile(np.arange(1000), 3), draws)], [0.0])
-    assert (found.draw_sd, found.spread) == pytest.approx((0.01, 0.01))
+    assert found.draw_sd == pytest.approx(0.01)
+    assert found.spread == pytest.approx(math.hypot(0.01, (found.high - found.low) / 2 / 1.9623), rel=1e-3)
 
 
 def test_a_number_of_a_run_as_a_whole_has_an_interval_only_by_its_curve():
@@ -104,20 +106,29 @@ def test_a_number_of_a_run_as_a_whole_has_an_interval_only_by_its_curve():
     assert estimate([alone], [0.01]).high == pytest.approx(0.5 + 1.96 * 0.01, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("curve", "falls", "improves"),
-    [
-        ([0.5] * 10, False, False),
-        ([0.1] * 6 + [0.5, 0.5, 0.5, 0.519], False, False),  # the last two against the two before: 0.95 points
-        ([0.1] * 6 + [0.5, 0.5, 0.51, 0.52], False, True),
-        ([0.4] * 270 + [0.5] * 30, False, True),  # of 300, the last 30 against the 30 before
-        ([0.4] * 240 + [0.5] * 60, False, False),
-        ([0.026, 0.026, 0.025, 0.025], True, True),
-        ([0.0251, 0.0251, 0.025, 0.025], True, False),
-    ],
-)
-def test_a_curve_improves_if_its_last_tenth_is_better_than_the_tenth_before(curve, falls, improves):
-    assert still_improves(np.array(curve), falls) is improves
+@pytest.mark.parametrize(("gain", "improves"), [(0.0099, False), (0.02, True), (-0.05, False)])
+def test_a_run_has_ended_when_a_doubling_would_gain_less_than_a_point(gain, improves):
+    """Two points for each doubling are less than one for a tenth of the run, and do not end."""
+    epochs = np.arange(1.0, 101)
+    curve = 0.8 + gain * np.log2(epochs)
+    assert gain_of_doubling(epochs, curve) == pytest.approx(gain)
+    assert still_improves(gain_of_doubling(epochs, curve)) is improves
+    every_third = slice(2, None, 3)  # validations are rarer than epochs
+    assert gain_of_doubling(epochs[every_third], curve[every_third]) == pytest.approx(gain)
+
+
+def test_only_the_second_half_of_a_curve_tells_whether_it_has_ended():
+    curve = np.concatenate([np.linspace(0.1, 0.8, 49), np.full(51, 0.8)])
+    assert gain_of_doubling(np.arange(1.0, 101), curve) == pytest.approx(0)
+
+
+@pytest.mark.parametrize(("factor", "improves"), [(0.97, True), (0.99, False), (1.05, False)])
+def test_an_error_has_ended_when_a_doubling_would_lower_it_by_less_than_two_hundredths(factor, improves):
+    epochs = np.arange(1.0, 61)
+    curve = 0.03 * factor ** np.log2(epochs)
+    gain = gain_of_doubling(epochs, curve, falls=True)
+    assert gain == pytest.approx(1 - factor)
+    assert still_improves(gain, falls=True) is improves
 
 
 def test_movement_is_that_of_the_last_five_points():

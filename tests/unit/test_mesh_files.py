@@ -51,6 +51,15 @@ def glb(about, binary=b""):
     return struct.pack("<4sII", b"glTF", 2, 12 + len(chunks)) + chunks
 
 
+def test_a_mesh_with_y_up_is_turned(tmp_path):
+    (tmp_path / "a.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 2 0\nv 0 0 3\nf 1 2 3\nf 1 3 4\n")
+    as_it_is, triangles = read_mesh(tmp_path / "a.obj")
+    turned, same = read_mesh(tmp_path / "a.obj", up="y")
+    assert as_it_is.tolist() == [[0, 0, 0], [1, 0, 0], [0, 2, 0], [0, 0, 3]]
+    assert turned.tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 2], [0, -3, 0]]  # what was up is up, and nothing mirrored
+    assert (triangles == same).all()
+
+
 @pytest.mark.parametrize("name", ["chair", "airplane"])
 def test_a_mesh_has_the_same_points_in_all_formats(tmp_path, name):
     vertices, triangles = stand_in.draw(stand_in.FAMILIES[name], np.random.default_rng(1))

@@ -92,11 +92,6 @@ def test_spec_faults_name_the_key(spec, message, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_setting_is_described():
-    for settings in (MnistSettings, mnist.StandInSize):
-        assert all(field.description for field in settings.model_fields.values())
-
-
 def test_folder_may_stay_at_a_scale_that_runs_on_a_stand_in():
     assert MnistSettings(source="stand-in", folder="/data").source == "stand-in"
 

@@ -18,6 +18,8 @@ from equiset.data.modelnet40.mesh_files import read_mesh
 from equiset.data.modelnet40.official import Counts
 from equiset.errors import EquisetError
 from equiset.experiments.point_clouds.pool import Pool
+from equiset.experiments.point_clouds.sets import make_sets
+from equiset.experiments.point_clouds.settings import CloudSets
 from equiset.files import digest, read_json
 from tests.unit.test_mesh_files import as_file
 
@@ -69,6 +71,24 @@ def test_a_folder_of_other_classes(tmp_path, folder):
     points = row[["x", "y", "z"]].to_numpy(float) + row["scale"] * pool.of(7, pool.open())
     assert (points > vertices.min(axis=0) - 1e-3 * row["scale"]).all()
     assert (points < vertices.max(axis=0) + 1e-3 * row["scale"]).all()
+
+
+def test_meshes_with_y_up_stand_upright_in_the_store(tmp_path, folder):
+    as_it_is = prepared(tmp_path / "z", source="folder", folder=str(folder))
+    turned = prepared(tmp_path / "y", source="folder", folder=str(folder), up="y")
+    assert (as_it_is["up"], turned["up"]) == ("z", "y")
+    one, other = (pd.read_parquet(tmp_path / up / "store" / "meshes.parquet") for up in "zy")
+    np.testing.assert_allclose(other["x"], one["x"], rtol=1e-9)
+    np.testing.assert_allclose(other["y"], -one["z"], rtol=1e-9)
+    np.testing.assert_allclose(other["z"], one["y"], rtol=1e-9)
+    np.testing.assert_allclose(other["area"], one["area"], rtol=1e-9)
+    sets = {}
+    for up in "zy":
+        make_sets(CloudSets(particles=8, draws=1), 0, tmp_path / up / "store", tmp_path / up / "sets")
+        sets[up] = read_json(tmp_path / up / "sets" / "sets.json")
+    assert (sets["z"].get("up"), sets["y"]["up"]) == (None, "y")
+    with pytest.raises(ValueError, match="ModelNet40 has z up"):
+        ModelNetSettings(up="y")
 
 
 def test_a_bad_mesh_stops_or_is_counted(tmp_path, folder):
@@ -193,7 +213,7 @@ def test_poisson_disk_points_keep_a_distance(tmp_path):
     names = ["one.off", "two.off"]
     for name in names:
         mesh_file(tmp_path / name, "stool")
-    draw = partial(meshes._try, tmp_path, 0, "poisson-disk")
+    draw = partial(meshes._try, tmp_path, 0, "poisson-disk", "z")
     with meshes._mapper(2, "poisson-disk", 2) as mapped:
         clouds = [drawn.cloud.points for drawn in mapped(draw, [(name, 64) for name in names])]
     with meshes._mapper(1, "poisson-disk", 1) as mapped:

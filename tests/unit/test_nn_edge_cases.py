@@ -281,11 +281,3 @@ def test_sets_without_spread_are_normalised_to_zero(members, offset, dtype):
 def test_max_normalisation_keeps_its_digits_far_from_the_origin():
     layer, x = SetLayer(3, 4), torch.randn(1, 50, 3).mul(64).round() / 64
     torch.testing.assert_close(layer(x + 4096), layer(x), rtol=0, atol=0)
-
-
-def test_layers_show_what_they_are():
-    assert repr(SetDropout(0.2)) == "SetDropout(p=0.2, simultaneous=True)"
-    assert repr(SetPool("max")) == "SetPool('max')"
-    assert repr(SetNorm()) == "SetNorm(eps=1e-06)"
-    assert repr(SetLayer(3, 4)) == "SetLayer(in_features=3, out_features=4, form='max-norm', bias=True)"
-    assert "Tanh" in repr(SetLayer(3, 4, activation="tanh"))

@@ -41,6 +41,13 @@ def test_a_square_in_all_its_spellings(text):
     assert triangles.tolist() == TRIANGLES
 
 
+@pytest.mark.parametrize("more", ["3 0 1 3\n", "# a comment\n\n3 0 1 3", "7 7 7\n", "rubbish"])
+@pytest.mark.parametrize("form", [SQUARE, SQUARE.replace("1 0 0", "1  0 0")])
+def test_more_lines_than_the_header_promises_are_an_error(form, more):
+    with pytest.raises(ValueError, match="more than its header promises, 4 vertices and 2 faces: 7 lines follow"):
+        parse_off((form + more).encode())
+
+
 def test_polygons_become_fans_and_lines_vanish():
     text = "OFF 5 3 0\n0 0 0\n2 0 0\n2 1 0\n1 2 0\n0 1 0\n5 0 1 2 3 4\n2 0 1\n3 0 1 2\n"
     _, triangles = parse_off(text.encode())

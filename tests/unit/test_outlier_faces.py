@@ -275,18 +275,6 @@ def options(runs, tmp_path_factory):
     return {"runs": folders, "store": store, "analyses": [], "measures": numbers, "claims": claims, "roles": {}}
 
 
-@pytest.mark.parametrize("item", [*ExperimentSettings.tables, *ExperimentSettings.figures])
-def test_shown(item, options, tmp_path):
-    kinds = ("csv", "md", "tex") if item in ExperimentSettings.tables else ("png", "pdf")
-    files = [tmp_path / f"shown.{kind}" for kind in kinds]
-    show("outlier_faces", item, **options, output=files)
-    show("outlier_faces", item, **options, output=[tmp_path / f"again.{kinds[0]}"])
-    assert files[0].read_bytes() == (tmp_path / f"again.{kinds[0]}").read_bytes()
-    assert all(file.stat().st_size > 100 for file in files)
-    if "md" in kinds:
-        assert "STAND-IN data" in files[1].read_text()
-
-
 def test_accuracy_is_what_the_predictions_say(runs, options, tmp_path):
     _, folders = runs
     show("outlier_faces", "accuracy", **options, output=[tmp_path / "a.csv"])

@@ -28,7 +28,7 @@ from equiset.experiments.point_clouds.settings import Activations, CloudSets, Cl
 from equiset.experiments.point_clouds.task import Clouds, Task
 from equiset.files import read_json
 from equiset.nn import SetLayer, SetNorm
-from equiset.nn.encoder import CHUNK_BYTES
+from equiset.nn.winning_rows import CHUNK_BYTES
 from equiset.results.figures import NothingToShowError
 from equiset.training.loop import train
 

@@ -17,6 +17,7 @@ import equiset
 from equiset.__main__ import main
 from equiset.data.celeba.images import ImageSource
 from equiset.data.mnist.idx import write_idx
+from equiset.data.modelnet40.mesh_files import read_mesh
 from equiset.errors import EquisetError, one_line_errors
 from equiset.files import digest, read_json, write_json
 from equiset.training.loop import fix_seeds, save_weights
@@ -192,6 +193,80 @@ def test_clusters_need_not_be_in_order(make, tmp_path, monkeypatch):
     found = predicted(made.variant, sky)
     assert found["OBJID"].tolist() == expected["OBJID"].to_numpy()[places].tolist()
     np.testing.assert_allclose(found["z"], expected["z"].to_numpy()[places], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "reason"),
+    [
+        ("ID", lambda ids: pc.binary_join_element_wise("cluster", ids.cast(pa.string()), "-"), "ID, .* whole numbers"),
+        ("ID", lambda ids: pc.add(ids.cast(pa.float64()), 0.5), "ID, .* whole numbers"),
+        ("MODEL_MAG_I", lambda values: values.cast(pa.string()), "MODEL_MAG_I must hold numbers, and holds string"),
+    ],
+)
+def test_a_column_of_the_wrong_kind_is_one_line(make, tmp_path, column, change, reason):
+    made = make("redshift", "set")
+    sky = catalogue(made, tmp_path / "sky", np.ones(len(np.load(made.store / "z_spec.npy")), bool))
+    table = pq.read_table(sky / "members.parquet")
+    place = table.column_names.index(column)
+    pq.write_table(table.set_column(place, column, change(table[column])), sky / "members.parquet")
+    with pytest.raises(EquisetError, match=f"members.parquet: {reason}"):
+        predicted(made.run, sky)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.int32()])
+def test_ids_may_be_written_in_any_way(make, tmp_path, kind):
+    made = make("redshift", "set")
+    sky = catalogue(made, tmp_path / "sky", np.ones(len(np.load(made.store / "z_spec.npy")), bool))
+    expected = predicted(made.run, sky)
+    table = pq.read_table(sky / "members.parquet")
+    place = table.column_names.index("ID")
+    pq.write_table(table.set_column(place, "ID", table["ID"].cast(kind)), sky / "members.parquet")
+    pd.testing.assert_frame_equal(predicted(made.run, sky), expected)
+
+
+def test_p_cen_of_text_is_one_line(make, tmp_path):
+    made = make("redshift", "set")
+    sky = catalogue(made, tmp_path / "sky", np.ones(len(np.load(made.store / "z_spec.npy")), bool))
+    table = pq.read_table(sky / "clusters.parquet")
+    text = pa.array(["0.9 0.1"] * len(table))
+    pq.write_table(table.set_column(table.column_names.index("P_CEN"), "P_CEN", text), sky / "clusters.parquet")
+    with pytest.raises(EquisetError, match="P_CEN must hold 5 numbers in each row, and holds string"):
+        predicted(made.run, sky)
+
+
+@pytest.mark.parametrize(
+    "offsets", [4, [[0, 4]], [0, 4.0], ["0", "4"], [0, 9], [1, 4], [], [0, 3, 2, 4], [0, 2, 2, 4], [[0], [1, 2]], None]
+)
+def test_offsets_that_are_wrong_are_one_line(make, offsets):
+    run = equiset.load_run(make("redshift", "set").run)
+    values = np.zeros((4, 17), np.float32)
+    assert run(values, [0, 1, 4]).shape == (4,)
+    with pytest.raises(EquisetError, match="expected offsets"):
+        run(values, offsets)
+
+
+def test_lists_of_different_lengths_are_one_line(make):
+    run = equiset.load_run(make("point_clouds", "set-100").run)
+    for clouds in ([[[0, 0, 0], [1, 1]]], [[0, 1, 2]], 3, "text"):
+        with pytest.raises(EquisetError, match=r"expected points \(clouds, particles, 3\), got"):
+            run(clouds)
+
+
+def test_meshes_are_turned_as_those_that_the_network_learnt_from(make, tmp_path):
+    made = make("point_clouds", "set-100")
+    mesh = next(made.store.parent.joinpath("cache").glob("*/chair/test/*.off"))
+    vertices, triangles = read_mesh(mesh)
+    x, y, z = vertices.T
+    lines = [f"OFF\n{len(vertices)} {len(triangles)} 0"]
+    lines += [" ".join(map(repr, row)) for row in np.stack([x, z, -y], 1).tolist()]
+    lines += [" ".join(map(str, (3, *row))) for row in triangles.tolist()]
+    lying = tmp_path / "lying" / mesh.name
+    lying.parent.mkdir()
+    lying.write_text("\n".join(lines))
+    expected = predicted(made.run, mesh)
+    about = read_json(made.run / "run.json")
+    write_json(made.run / "run.json", about | {"sets": about["sets"] | {"up": "y"}})
+    pd.testing.assert_frame_equal(predicted(made.run, lying), expected)
 
 
 def test_load_run_gives_network_preprocessing_and_settings(make):

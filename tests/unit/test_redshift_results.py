@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from equiset.experiments.redshift import results
-from equiset.experiments.redshift.settings import ExperimentSettings
 from equiset.files import write_json
 from equiset.results.intervals import Sample, standard_error
 
@@ -71,15 +70,6 @@ def test_bins_cover_all_galaxies(found):
     one = table.numbers[table.numbers["variant"] == "set"]
     assert one["galaxies"].sum() == 80
     assert list(one["z_spec_from"]) == [0.1, 0.2, 0.3, 0.4]
-
-
-def test_everything_can_be_written(found, tmp_path):
-    for name in (*ExperimentSettings.tables, *ExperimentSettings.figures):
-        shown = getattr(results, name)(found)
-        for ending in ("png", "pdf") if name == "figure5" else ("csv", "md", "tex"):
-            shown.write(tmp_path / f"{name}.{ending}")
-    assert "0.0100 to 0.0100" in (tmp_path / "scatter.md").read_text()
-    assert (tmp_path / "figure5.png").stat().st_size > 10_000
 
 
 def test_estimates_of_the_same_galaxies_are_compared_one_by_one(found):

@@ -161,20 +161,22 @@ def test_the_data_are_named_loudly(results):
 
 def test_verdicts_are_counted_and_told_apart(results):
     page = page_of(results)
-    said = "On the paper&#39;s data: 0 of 2 numeric claims reproduced, 1 reproduced on generated sets, 1 not tested."
+    said = "2 claims of the paper: 1 holds (1 on generated sets), 0 differ, 1 open (1 no data here)."
+    first = "Trained 4 networks: 1 on MNIST; 1 on stand-in for celeba; 1 on stand-in for modelnet40; "
+    assert f'<p class="lead">{first}1 on stand-in for redmapper. Stand-ins test no number of the paper. ' in page
     assert f'<p class="lead">{said}</p>' in page
-    assert '<span class="verdict good"><span aria-hidden="true">✓</span> reproduced</span>' in page
+    assert '<span class="verdict good"><span aria-hidden="true">✓</span> holds</span>' in page
     assert "<div>first: 61.7 %</div><div>second: 12 %</div>" in page
     assert 'href="mnist_sums/runs/one/seed0/run.json"' in page
 
 
 def test_no_green_on_a_stand_in_and_what_was_changed_is_said(results):
-    claim = {"verdict": "reproduced", "rests_on": "stand-ins", "changed": "the steps were raised", "runs": ""}
+    claim = {"verdict": "holds", "rests_on": "stand-ins", "changed": "the steps were raised", "runs": ""}
     write_claims(results, [CLAIM | claim])
     page = page_of(results)
-    assert '<span class="verdict open"><span aria-hidden="true">○</span> reproduced</span>' in page
+    assert '<span class="verdict open"><span aria-hidden="true">○</span> holds</span>' in page
     assert "<summary>Changed after a look at results</summary>the steps were raised<" in page
-    assert "0 of 1 numeric claims reproduced, 1 reproduced on stand-ins." in page
+    assert "1 claims of the paper: 1 holds (1 on stand-ins), 0 differ, 0 open." in page
 
 
 def test_each_claim_is_shown_once_and_its_chapter_leads_to_it(results):

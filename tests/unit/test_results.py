@@ -4,13 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from equiset.errors import EquisetError
 from equiset.experiments.jobs import measure, show
 from equiset.experiments.mnist_sums import results
+from equiset.experiments.point_clouds import results as point_clouds
 from equiset.results.figures import Canvas, NothingToShowError, draw_curve
+from equiset.results.measures import Measures
 from equiset.results.tables import Table
 
 from ..latex import overfull_boxes
-from .made_up_runs import PAPER, ROOT, results_of, sums, write_run
+from .made_up_runs import PAPER, ROOT, clouds, results_of, sums, write_run
 
 CURVE = (0.1,) * 14 + (0.75, 0.5, 0.5, 0.5, 0.5, 0.5)
 
@@ -33,10 +36,49 @@ def test_the_accuracy_table_says_what_was_measured(tmp_path):
     assert row["guess_accuracy"] == 1.0  # all labels are the same
     assert (row["parameters"], row["seeds"]) == (12345, 2)
     shown = table.text.iloc[0]
-    assert shown["Validation, last (%)"] == f"55.0 ± {100 * last.spread:.1f}"
-    assert shown["95 % interval"] == f"{100 * last.low:.1f} to {100 * last.high:.1f}"
+    # Its curve rises to the end: a mark, explained below the table, and neither ± nor interval.
+    assert (shown["Validation, last (%)"], shown["95 % interval"]) == ("55.0‡", "—")
+    assert table.notes[-1].startswith("‡ Still improving at the last epoch")
     assert shown["Validation, best (%)"] == "75.0"
     assert shown["Paper"] == "IV > 80 %, III similar"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"), [(np.inf, "holds an infinite number"), ("good", "holds what is no number")]
+)
+def test_damaged_numbers_are_named_with_their_file(tmp_path, wrong, words):
+    run = run_of(tmp_path)
+    numbers = tmp_path / "measures.parquet"
+    measure("mnist_sums", [run.folder], [], numbers)
+    for path, column in ((numbers, "value"), (run.folder / "metrics.parquet", "validation_accuracy")):
+        table = pd.read_parquet(path).astype({column: object if isinstance(wrong, str) else float})
+        table[column] = wrong
+        table.to_parquet(path)
+    with pytest.raises(EquisetError, match=f"measures.parquet: its column value {words}"):
+        Measures.read(numbers)
+    with pytest.raises(EquisetError, match=f"metrics.parquet: its column validation_accuracy {words}"):
+        measure("mnist_sums", [run.folder], [], numbers)
+
+
+def test_a_table_of_runs_that_have_ended_has_spreads_and_intervals(tmp_path):
+    about = results_of("mnist_sums", write_run(tmp_path, "mnist_sums", "IV-N6", sums(0.55)))
+    table, last = results.accuracy(about), about.measures["IV-N6", "validation_accuracy"]
+    shown = table.text.iloc[0]
+    assert shown["Validation, last (%)"] == f"55.0 ± {100 * last.spread:.1f}"
+    assert shown["95 % interval"] == f"{100 * last.low:.1f} to {100 * last.high:.1f}"
+    assert not any("‡" in note for note in table.notes)
+
+
+@pytest.mark.parametrize("kind", ["own", "whole"])
+def test_on_own_data_nothing_of_the_paper_stands_beside_it(tmp_path, kind):
+    meshes = {"meshes": {"test": 1000}, "twins": {"test_meshes": 0, "across_split": 0, "across_classes": 0}}
+    facts = meshes | {"classes": 3, "skipped": 0, "kind": kind}
+    run = write_run(tmp_path, "point_clouds", "set-1000", clouds([0.8]), **facts)
+    table = point_clouds.table1(results_of("point_clouds", run))
+    quoted = table.text["Model"].str.endswith("(quoted)").sum()
+    assert ("Reported" in table.text, quoted) == ((False, 0) if kind == "own" else (True, 11))
+    digits = write_run(tmp_path, "mnist_sums", "IV-N6", sums(0.5), kind=kind)
+    assert ("Paper" in results.accuracy(results_of("mnist_sums", digits)).text) == (kind == "whole")
 
 
 def test_a_changed_file_changes_the_table(tmp_path):

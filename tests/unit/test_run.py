@@ -1,6 +1,8 @@
 """A run from its spec to its predictions: what it writes, what it goes on from, and what it refuses."""
 
+import logging
 import shutil
+import signal
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from equiset.config.specs import run_spec, sets_spec
-from equiset.errors import EquisetError, MissingFileError
+from equiset.errors import EquisetError, MissingFileError, one_line_errors
 from equiset.experiments.jobs import analyse_runs, draw_sets, measure
 from equiset.files import digest, read_json, read_parquet, write_json
 from equiset.results.publish import publish
@@ -18,14 +20,7 @@ from equiset.training import run as runs
 from equiset.training.loop import load_weights, save_weights
 from equiset.training.run import evaluate_run, train_run, verify_run
 
-from .small_tasks import Tasks
-
 NAME = "IV-N3"
-
-
-@pytest.fixture(scope="module")
-def tasks(tmp_path_factory):
-    return Tasks(tmp_path_factory.mktemp("tasks"))
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +80,21 @@ def test_a_published_run_goes_on_where_there_is_no_checkpoint(tasks, places, tmp
     same_bits(longer, whole)
     assert list(read_parquet(longer / "metrics.parquet")["epoch"]) == [1, 2, 3, 4]
     assert "trained by other code" not in caplog.text
+
+
+def test_ctrl_c_is_one_line_and_keeps_the_checkpoint(tasks, places, tmp_path, caplog):
+    def watch(about):
+        return lambda progress: signal.raise_signal(signal.SIGINT) if progress.epochs == 2 else None
+
+    with pytest.raises(SystemExit), one_line_errors():
+        make(tasks, places, tmp_path / "here", 3, watch=watch)
+    (line,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert line.getMessage().startswith("interrupted")
+    assert not line.exc_info
+    assert len(list((tmp_path / "here" / "checkpoints").glob("*.pt"))) == 1
+    assert started_at(tasks, places, tmp_path / "here", None) == 2
+    whole = make(tasks, places, tmp_path / "at once", 3)
+    same_bits(make(tasks, places, tmp_path / "here", 3), whole)
 
 
 def started_at(tasks, places, project, published, epochs=3):

@@ -18,104 +18,19 @@ from mlflow import MlflowClient
 from equiset.config.resolve import REFERENCE, read_config, resolve
 from equiset.config.roles import Role
 from equiset.errors import EquisetError
-from equiset.experiments import EXPERIMENTS
 from equiset.experiments.mnist_sums.networks import SumNet
 from equiset.files import read_json, write_json
 from equiset.results.measures import Measures, Number
 from equiset.results.runs import Run
-from equiset.tracking import create_database, database_file, send, store_uri
-from equiset.tracking.live import live
-from equiset.tracking.send import Findings, track_report, track_runs
-from equiset.tracking.tracker import SHOWN, open_experiment, open_store
-from equiset.training.loop import Progress, save_weights
+from equiset.tracking import database_file, send, store_uri
+from equiset.tracking.send import Findings, track_report
+from equiset.tracking.tracker import SHOWN, open_experiment
+from equiset.training.loop import save_weights
+
+from ..tracked_runs import history, runs_in, track, write_run
 
 CONFIG = Path(__file__).parents[2] / "config.yaml"
-
-
-@pytest.fixture(scope="module")
-def empty_database(tmp_path_factory):
-    """A database with its tables; making one takes seconds, copying it none."""
-    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
-    open_store(f"sqlite:///{path}")
-    return path
-
-
-@pytest.fixture(autouse=True)
-def no_server(monkeypatch):
-    """Nothing is sent elsewhere. MLflow sets the variable, too, so that its child processes have it."""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
-    mlflow.set_tracking_uri(None)
-
-
-@pytest.fixture
-def uri(empty_database, tmp_path):
-    shutil.copy(empty_database, tmp_path / "mlflow.db")
-    return f"sqlite:///{tmp_path / 'mlflow.db'}"
-
-
-def write_run(folder, seed=0, accuracy=0.5, epochs=3, training="t0", variant="IV-N3", **sets):
-    run = folder / variant / f"seed{seed}"
-    run.mkdir(parents=True, exist_ok=True)
-    write_json(
-        run / "run.json",
-        {
-            "spec": {
-                "experiment": "mnist_sums",
-                "variant": variant,
-                "seed": seed,
-                "scale": "demo",
-                "settings": {"model": "IV", "training": {"epochs": epochs, "optimizer": {"learning_rate": 0.1}}},
-            },
-            "spec_hash": "abc",
-            "training": f"{training}-{seed}",
-            "sets": {
-                "dataset": "mnist",
-                "source": "download",
-                "kind": "whole",
-                "share": 1.0,
-                "data": "MNIST",
-                "store_digest": "s" * 64,
-                "digest": "d" * 64,
-                **sets,
-            },
-            "parameters": 10,
-            "threads": 1,
-            "device": "cpu",
-            "git_commit": "c0ffee",
-            "started": "2026-01-01T00:00:00+00:00",
-            "ended": "2026-01-01T01:00:00+00:00",
-            "epoch_seconds": [1.0] * epochs,
-            "accuracy": accuracy,
-        },
-    )
-    rows = range(1, epochs + 1)
-    pd.DataFrame({"epoch": rows, "validation_accuracy": [accuracy] * epochs}).to_parquet(run / "metrics.parquet")
-    return run
-
-
-def track(uri, folder, runs=(), shown=(), scale="demo"):
-    """Send runs on which nothing was found, and return what is noted of it."""
-    Measures([]).write(folder / "measures.parquet")
-    for name in ("claims", "conditions"):
-        (folder / f"{name}.csv").write_text("claim\n")
-    found = {"measures": folder / "measures.parquet", "claims": folder, "roles": {}}
-    output = folder / "tracked.json"
-    mirror = "https://example.org/mnist/"
-    track_runs("mnist_sums", scale, uri, list(runs), list(shown), **found, mirror=mirror, output=output)
-    return read_json(output)
-
-
-def runs_in(uri, experiment="mnist_sums"):
-    """Return the runs of an experiment by their names."""
-    client = MlflowClient(uri)
-    found = client.search_runs([client.get_experiment_by_name(experiment).experiment_id])
-    assert len(found) == len({run.info.run_name for run in found})
-    return {run.info.run_name: run for run in found}
-
-
-def history(uri, run, metric="epoch/validation_accuracy"):
-    found = MlflowClient(uri).get_metric_history(run.info.run_id, metric)
-    return sorted((one.step, one.value) for one in found)
+pytestmark = pytest.mark.usefixtures("no_server")
 
 
 def dump(uri):
@@ -275,7 +190,7 @@ def measured(value, low, high):
 
 CONDITION = {"claim": "M2", "experiment": "mnist_sums", "measure": "validation_accuracy", "less": ""}
 CONDITION |= {"variant": "IV-N3", "expected": json.dumps({"kind": "paper-value", "value": 0.8})}
-CLAIM = {"claim": "M2", "paper": "> 80 %", "verdict": "not tested", "reason": "scale"}
+CLAIM = {"claim": "M2", "paper": "> 80 %", "verdict": "too short", "reason": "scale"}
 
 
 def evaluated(folder):
@@ -301,13 +216,13 @@ def test_a_run_has_its_results_the_papers_and_the_verdicts(uri, tmp_path):
     data = runs_in(uri)["IV-N3/seed0 (demo)"].data
     expected = {"": 0.5, "_low95": 0.4, "_high95": 0.6, "_paper": 0.8}
     assert {end: data.metrics[f"result/validation_accuracy{end}"] for end in expected} == expected
-    assert data.tags["claim.M2"] == "not tested (scale)"
-    assert data.tags["equiset.verdicts"] == "M2 not tested"
+    assert data.tags["claim.M2"] == "too short (scale)"
+    assert data.tags["equiset.verdicts"] == "M2 too short"
     assert data.tags["equiset.paper"] == "> 80 %"
     assert data.tags["equiset.title"] == "set layer"
     # Whoever knows less takes nothing away.
     track(uri, tmp_path, [folder])
-    assert runs_in(uri)["IV-N3/seed0 (demo)"].data.tags["claim.M2"] == "not tested (scale)"
+    assert runs_in(uri)["IV-N3/seed0 (demo)"].data.tags["claim.M2"] == "too short (scale)"
 
 
 def test_the_seeds_of_a_variant_are_nested_in_a_run_with_their_mean(uri, tmp_path):
@@ -318,7 +233,7 @@ def test_the_seeds_of_a_variant_are_nested_in_a_run_with_their_mean(uri, tmp_pat
     assert summary.info.status == "FINISHED"
     assert summary.data.metrics["result/validation_accuracy_low95"] == 0.4
     assert summary.data.metrics["result/validation_accuracy_paper"] == 0.8
-    assert summary.data.tags["equiset.verdicts"] == "M2 not tested"
+    assert summary.data.tags["equiset.verdicts"] == "M2 too short"
     for run in runs.values():
         assert run.data.tags["mlflow.parentRunId"] == summary.info.run_id
         assert "result/validation_accuracy_low95" not in run.data.metrics, "the interval is of all seeds"
@@ -386,7 +301,7 @@ SEND = """
 import sys
 from pathlib import Path
 from equiset.tracking import store_uri
-from tests.unit.test_tracking import track
+from tests.tracked_runs import track
 track(store_uri(None), Path(sys.argv[1]), [Path(sys.argv[2])], [Path(sys.argv[3])])
 """
 PREDICT = """
@@ -420,151 +335,3 @@ def test_a_copied_project_keeps_its_artifacts_to_itself(tmp_path, trained):
     assert len(list(copied.rglob("artifacts/run.json"))) == 2
     shutil.rmtree(original)
     assert "(1, 28)" in python(copied, PREDICT)
-
-
-WATCH = """
-import sys
-from pathlib import Path
-from equiset.tracking import live
-from tests.unit.test_tracking import watched, write_run
-live.AFTER_S = 0
-watched(sys.argv[1], write_run(Path(sys.argv[2]), seed=int(sys.argv[3])), 20)
-"""
-
-
-def test_trainings_at_once_on_a_new_database(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(CONFIG.parent), *sys.path]))
-    create_database(None)
-    uri = store_uri(None)
-    commands = [[sys.executable, "-c", WATCH, uri, str(tmp_path), str(seed)] for seed in range(3)]
-    jobs = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
-    for job in jobs:
-        _, printed = job.communicate(timeout=300)
-        assert job.returncode == 0, printed
-        assert "MLflow shows this training" not in printed
-    runs = runs_in(uri)
-    assert sorted(runs) == [f"IV-N3/seed{seed} (demo)" for seed in range(3)]
-    for run in runs.values():
-        assert run.info.status == "FINISHED"
-        assert len(history(uri, run)) == 20
-
-
-def test_a_new_database_has_every_experiment_and_is_created_once(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    create_database(None)
-    names = {experiment.name for experiment in MlflowClient(store_uri(None)).search_experiments()}
-    assert names >= {*EXPERIMENTS, SHOWN}
-    before = Path("results/mlflow.db").read_bytes()
-    monkeypatch.setattr(subprocess, "run", None)
-    create_database(None)
-    assert Path("results/mlflow.db").read_bytes() == before
-
-
-def test_a_database_that_cannot_be_created_is_a_warning(tmp_path, monkeypatch, caplog):
-    monkeypatch.chdir(tmp_path)
-    Path("results").write_text("a file where a folder should be", encoding="utf-8")
-    create_database(None)
-    assert caplog.text.count("MLflow cannot create results/mlflow.db") == 1
-
-
-# While a training runs
-
-
-def watched(uri, folder, epochs, error=None, known=0):
-    """Let a training go from some epochs to others, and then fail if there is an error."""
-    info = read_json(folder / "run.json")
-    with live(uri) as watch:
-        listener = watch(info)
-        for done in range(known, epochs + 1):
-            rows = [{"epoch": epoch, "validation_accuracy": epoch / 10} for epoch in range(1, done + 1)]
-            listener(Progress(done, rows, [1.0] * done))
-        if error:
-            raise error
-
-
-def test_a_short_training_is_left_to_the_end(uri, tmp_path):
-    watched(uri, write_run(tmp_path, epochs=3), 3)
-    assert runs_in(uri) == {}
-
-
-def test_a_training_logs_one_batch_an_epoch(uri, tmp_path, monkeypatch):
-    monkeypatch.setattr("equiset.tracking.live.AFTER_S", 0)
-    batches, log_batch = [], MlflowClient.log_batch
-
-    def count(self, run_id, metrics=(), *more, **others):
-        batches.extend([len(metrics)] if metrics else [])
-        return log_batch(self, run_id, metrics, *more, **others)
-
-    monkeypatch.setattr(MlflowClient, "log_batch", count)
-    watched(uri, write_run(tmp_path, epochs=4), 4)
-    assert batches == [1, 1, 1, 1]
-
-
-def test_a_training_is_seen_while_it_runs_fails_and_goes_on(uri, tmp_path, monkeypatch):
-    monkeypatch.setattr("equiset.tracking.live.AFTER_S", 0)
-    folder = write_run(tmp_path, epochs=3)
-    with pytest.raises(ValueError, match="no more"):
-        watched(uri, folder, 2, ValueError("no more"))
-    (run,) = runs_in(uri).values()
-    assert run.info.status == "FAILED"
-    assert run.data.tags["equiset.failure"] == "ValueError: no more"
-    assert history(uri, run) == [(1, 0.1), (2, 0.2)]
-    first = run.info.run_id
-
-    class KilledError(BaseException):
-        """Like a signal: no handler sets the status."""
-
-    with pytest.raises(KilledError):
-        watched(uri, folder, 2, KilledError(), known=2)
-    (run,) = runs_in(uri).values()
-    assert (run.info.run_id, run.info.status) == (first, "RUNNING")
-    assert "equiset.failure" not in run.data.tags, "it goes on"
-    watched(uri, folder, 3, known=2)
-    (run,) = runs_in(uri).values()
-    assert (run.info.run_id, run.info.status) == (first, "FINISHED")
-    assert history(uri, run) == [(1, 0.1), (2, 0.2), (3, 0.3)]
-    assert track(uri, tmp_path, [folder])["sent"] == {str(folder): first}
-
-
-def test_a_killed_training_whose_settings_were_changed_runs_no_more(uri, tmp_path, monkeypatch):
-    monkeypatch.setattr("equiset.tracking.live.AFTER_S", 0)
-    with pytest.raises(KeyboardInterrupt):
-        watched(uri, write_run(tmp_path), 2, KeyboardInterrupt())
-    assert runs_in(uri)["IV-N3/seed0 (demo)"].info.status == "RUNNING"
-    watched(uri, write_run(tmp_path, training="other"), 2)
-    status = {name: run.info.status for name, run in runs_in(uri).items()}
-    assert status == {"superseded: IV-N3/seed0 (demo)": "KILLED", "IV-N3/seed0 (demo)": "FINISHED"}
-
-
-def test_a_training_that_failed_and_then_ended_soon_has_no_failure_left(uri, tmp_path):
-    folder = write_run(tmp_path)
-    with pytest.raises(ValueError, match="no more"):
-        watched(uri, folder, 2, ValueError("no more"))
-    assert runs_in(uri)["IV-N3/seed0 (demo)"].data.tags["equiset.failure"] == "ValueError: no more"
-    watched(uri, folder, 3)
-    track(uri, tmp_path, [folder])
-    run = runs_in(uri)["IV-N3/seed0 (demo)"]
-    assert run.info.status == "FINISHED"
-    assert "equiset.failure" not in run.data.tags
-
-
-def test_a_server_that_is_away_costs_a_training_one_warning(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr("equiset.tracking.live.AFTER_S", 0)
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    watched("http://127.0.0.1:9", write_run(tmp_path), 3)
-    assert caplog.text.count("MLflow shows this training when all is done") == 1
-
-
-def test_a_database_that_goes_away_costs_a_training_one_warning(uri, tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr("equiset.tracking.live.AFTER_S", 0)
-    info = read_json(write_run(tmp_path) / "run.json")
-    with live(uri) as watch:
-        listener = watch(info)
-        for epoch in range(1, 6):
-            if epoch == 3:
-                with sqlite3.connect(tmp_path / "mlflow.db") as database:
-                    database.execute("drop table metrics")
-            rows = [{"epoch": one, "validation_accuracy": 0.5} for one in range(1, epoch + 1)]
-            listener(Progress(epoch, rows, [1.0] * epoch))
-    assert caplog.text.count("MLflow shows this training when all is done") == 1

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import nn
 
-from equiset.config.training import Optimizer, Training
+from equiset.config.training import Training
 from equiset.errors import EquisetError
 from equiset.training.devices import choose_device
-from equiset.training.loop import checkpoint_key, fix_seeds, make_optimizer, read_checkpoint, train
+from equiset.training.loop import checkpoint_key, fix_seeds, read_checkpoint, train
 
 CPU = torch.device("cpu")
 SPEC = {
@@ -203,11 +203,6 @@ def test_gradients_are_clipped(tmp_path):
     assert moved[1] < 1e-3 * moved[0]
 
 
-def test_bfloat16_trains(tmp_path):
-    _, progress = train(Line(), training(epochs=30, precision="bfloat16"), 0, CPU, tmp_path / "a.pt")
-    assert progress.metrics[-1]["validation_loss"] < progress.metrics[0]["validation_loss"]
-
-
 def test_the_checkpoint_key_tells_runs_apart():
     def changed(**changes):
         return checkpoint_key(SPEC | changes, {"digest": "1"}, "code")
@@ -259,42 +254,23 @@ sys.stdin.read()
 """A job on a machine with some GPUs, which asks twice for one and keeps it until it is told to end."""
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_jobs_side_by_side_take_gpus_of_their_own(tmp_path, count):
+def test_jobs_side_by_side_take_gpus_of_their_own(tmp_path):
     environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
 
     def job():
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        started = subprocess.Popen([sys.executable, "-c", ASK, str(count)], env=environment, **pipes)
+        started = subprocess.Popen([sys.executable, "-c", ASK, "2"], env=environment, **pipes)
         one, again = started.stdout.readline().split()
         assert one == again, "a job stays where it is"
         return started, int(one)
 
     first, second = job(), job()
-    assert [first[1], second[1]] == [0, count - 1]
+    assert [first[1], second[1]] == [0, 1]
     third = job()
-    assert third[1] in range(count), "all are taken, so it shares one"
+    assert third[1] in (0, 1), "all are taken, so it shares one"
     for started, _ in (first, third):
         started.communicate()
-    if count > 1:
-        last = job()
-        assert last[1] == 0, "whoever ends gives it back"
-        last[0].communicate()
-    second[0].communicate()
-
-
-@pytest.mark.parametrize(("name", "own"), [("adam", torch.optim.Adam), ("adamax", torch.optim.Adamax)])
-def test_optimizers_do_what_torchs_own_do(name, own):
-    """The optimizer is used without its guards against torch.compile; its steps must be the same."""
-    results = []
-    for ours in (True, False):
-        torch.manual_seed(0)
-        model = nn.Linear(3, 1)
-        settings = Optimizer(name=name, learning_rate=0.1, weight_decay=0.01)
-        optimizer = make_optimizer(settings, model) if ours else own(model.parameters(), lr=0.1, weight_decay=0.01)
-        for _ in range(3):
-            optimizer.zero_grad()
-            model(torch.ones(2, 3)).sum().backward()
-            optimizer.step()
-        results.append(weights(model))
-    assert torch.equal(*results)
+    last = job()
+    assert last[1] == 0, "whoever ends gives it back"
+    for started, _ in (last, second):
+        started.communicate()

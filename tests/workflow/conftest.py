@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from filelock import FileLock
 
 ROOT = Path(__file__).parents[2]
+RUN = "results/smoke/mnist_sums/runs/IV-N3/seed0"
+"""A run of the finished project."""
 
 
 class Project:
@@ -24,6 +27,13 @@ class Project:
             (folder / name).symlink_to(ROOT / name)
         shutil.copy(ROOT / "config.yaml", folder)
         self.edit("tracking", "live", value=False)  # nobody looks at them
+
+    @classmethod
+    def found(cls, folder: Path) -> "Project":
+        """Return a copy that is there already."""
+        project = cls.__new__(cls)
+        project.folder = folder
+        return project
 
     def snakemake(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
         command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments, "--config", "scale=smoke"]
@@ -53,6 +63,16 @@ class Project:
             shutil.rmtree(source)
             link.rename(source)
 
+    @contextmanager
+    def own_config(self) -> Iterator[None]:
+        """Let config.yaml be changed. Afterwards it is as it was."""
+        file = self.folder / "config.yaml"
+        original = file.read_text()
+        try:
+            yield
+        finally:
+            file.write_text(original)
+
     def edit(self, *path: str, value: object) -> None:
         """Change one value of config.yaml."""
         file = self.folder / "config.yaml"
@@ -69,10 +89,18 @@ def project(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory):
-    """A project whose smoke run is done."""
-    project = Project(tmp_path_factory.mktemp("workflow") / "project")
-    done = project.snakemake()
-    assert done.returncode == 0, done.stderr
-    project.output = done.stdout + done.stderr
+def finished(tmp_path_factory, worker_id):
+    """A project whose smoke run is done: made by the process that needs it first, and copied by each."""
+    shared = tmp_path_factory.getbasetemp()
+    made = (shared if worker_id == "master" else shared.parent) / "finished"
+    with FileLock(f"{made}.lock"):
+        if not (made / "output.txt").exists():
+            shutil.rmtree(made, ignore_errors=True)
+            made.mkdir()
+            done = Project(made / "project").snakemake()
+            assert done.returncode == 0, done.stderr
+            (made / "output.txt").write_text(done.stdout + done.stderr)
+    folder = tmp_path_factory.mktemp("workflow") / "project"
+    project = Project.found(shutil.copytree(made / "project", folder, symlinks=True))
+    project.output = (made / "output.txt").read_text()
     return project

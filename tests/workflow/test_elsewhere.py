@@ -24,9 +24,7 @@ use rule * from equiset{names}
 
 def dry_run(folder, *arguments):
     """Return how many jobs of each rule there would be."""
-    project = Project.__new__(Project)
-    project.folder = folder
-    return project.planned(*arguments)
+    return Project.found(folder).planned(*arguments)
 
 
 @pytest.mark.parametrize("option", ["--directory", "--snakefile"])
@@ -89,6 +87,8 @@ def test_judging_the_published_runs_again_changes_no_verdict(project):
     (reference / "claims" / "conditions.csv").unlink()
     done = project.snakemake("judge", "--forceall")
     assert done.returncode == 0, done.stderr
+    assert "23 claims of the paper: " in done.stdout + done.stderr
+    assert "All claims: results/reference/claims/claims.md" in done.stdout + done.stderr
     assert claims.read_bytes() == committed[claims]
     conditions = reference / "claims" / "conditions.csv"
     assert conditions.read_bytes() == committed[conditions]

@@ -58,43 +58,21 @@ def mnist_files(tmp_path_factory):
     return next(folder.rglob("train-images-idx3-ubyte.gz")).parent
 
 
-def damage_gzip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    path.write_bytes(content)
-
-
-def truncate_idx(path):
-    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes())[:-100]))
-
-
-def drop_labels(path):
-    content = bytearray(gzip.decompress(path.read_bytes()))[:-5]
-    content[4:8] = (len(content) - 8).to_bytes(4, "big")
-    path.write_bytes(gzip.compress(content))
-
-
-@pytest.mark.parametrize(
-    ("file", "damage", "words"),
-    [
-        ("train-images-idx3-ubyte.gz", damage_gzip, "gz"),
-        ("train-images-idx3-ubyte.gz", truncate_idx, "bytes"),
-        ("train-labels-idx1-ubyte.gz", drop_labels, "55"),
-    ],
-)
-def test_a_damaged_file_is_named_and_nothing_is_left(project, mnist_files, tmp_path, file, damage, words):
+def test_a_damaged_file_is_named_and_nothing_is_left(project, mnist_files, tmp_path):
+    """Other kinds of damage: tests/unit/test_idx.py and test_mnist_data.py."""
+    file = "train-images-idx3-ubyte.gz"
     folder = tmp_path / "mine"
     folder.mkdir()
     for path in mnist_files.glob("*.gz"):
         (folder / path.name).write_bytes(path.read_bytes())
-    damage(folder / file)
+    (folder / file).write_bytes(gzip.compress(gzip.decompress((folder / file).read_bytes())[:-100]))
     project.edit("scales", "smoke", "datasets", "mnist", value={"source": "folder", "folder": str(folder)})
     done = project.snakemake(STORE)
     assert done.returncode == 1
     said = [line for line in done.stderr.splitlines() if " ERROR " in line]
     assert len(said) == 1
     assert file in said[0]
-    assert words in said[0]
+    assert "bytes" in said[0]
     assert "Traceback" not in done.stderr
     assert not list((project.folder / STORE).parent.glob("*"))
     assert not list((project.folder / "results").rglob("*.partial"))

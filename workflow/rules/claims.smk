@@ -74,7 +74,7 @@ rule judge_claims:
 
 
 use rule judge_claims as judge_claims_of_one with:
-    # For whoever runs a single experiment: all claims are listed, those of the others are not tested.
+    """Judge the claims by one experiment alone: all are listed, and those of the others are not tested."""
     input:
         claims=in_project("workflow/claims.yaml"),
         measures=rules.measure_runs.output.measures,

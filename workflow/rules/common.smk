@@ -164,3 +164,11 @@ def mirror_of(wildcards, output):
     settings = config_at(wildcards.scale)
     dataset = settings.dataset(settings.experiment(wildcards.experiment).dataset)
     return next(value[0] for key, value in dataset if key.endswith("mirrors"))
+
+
+def made_files(target):
+    """The files of a target, a path or a rule, that this run of Snakemake has made."""
+    named = vars(rules).get(target)
+    files = [*named.rule.output, *named.rule.input] if named else [target]
+    paths = [Path(str(file)) for file in files if not callable(file)]
+    return [path for path in paths if path.exists() and path.stat().st_mtime > STARTED]

@@ -50,6 +50,7 @@ rule tabulate:
 
 
 use rule tabulate as plot with:
+    """Draw a figure as PNG and PDF."""
     output:
         multiext("results/{scale}/{experiment}/figures/{item}", ".png", ".pdf"),
     log:

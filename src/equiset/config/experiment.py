@@ -59,6 +59,8 @@ class Experiment(Settings):
     """Figures that read the prepared data, beside the files of the runs."""
     from_analysis: ClassVar[dict[str, str]] = {}
     """Figures that show an analysis, with its name."""
+    from_epochs: ClassVar[dict[str, int]] = {}
+    """Figures that are near empty after fewer epochs than this, and are then not published."""
     analyses: ClassVar[dict[str, tuple[str, ...]]] = {}
     """What is measured on trained networks beyond their predictions: its name, and the variants that it needs."""
 
@@ -96,6 +98,8 @@ class Experiment(Settings):
         """
         hidden = {*self.private, *(() if data else self.from_data)}
         hidden |= {name for name, analysis in self.from_analysis.items() if analysis not in analyses}
+        epochs = max((self.variants[name].training.epochs for name in self.running), default=0)
+        hidden |= {name for name, least in self.from_epochs.items() if epochs < least}
         return [name for name in self.shown if name not in hidden]
 
     @model_validator(mode="after")

@@ -9,16 +9,22 @@ from PIL import Image
 from equiset.errors import EquisetError
 from equiset.experiments import EXPERIMENTS, experiment_module
 from equiset.files import atomic_path
-from equiset.results.claims_table import headline
-from equiset.results.measures import Measures
+from equiset.results.claims_table import LETTERS, headline
+from equiset.results.judging import OPEN, Verdict
+from equiset.results.measures import ABOUT_IMPROVING, IMPROVING, Measures
 from equiset.results.report import Chapter, collect, render
 from equiset.results.runs import Run, measured_on, read_runs
-from equiset.results.tables import Cell, Table
+from equiset.results.tables import ABOUT_SPREAD, Cell, Table
 
 BEGIN = "<!-- published results: written by `make reference`, do not edit -->"
 END = "<!-- end of published results -->"
-OPEN, FAILED = "not tested", "not reproduced"
-SHORT = {"generated sets": "generated", "reproduced": "✓&nbsp;reproduced", FAILED: "✗&nbsp;not reproduced"}
+GROUPS: dict[str, tuple[str, tuple[Verdict, ...]]] = {
+    "Reproduced": ("✓", ("holds",)),
+    "Differs, and how": ("≠", ("differs",)),
+    "Not finished": ("–", ("too short", "undecided", "control failed", "not run")),
+    "Cannot be tested here": ("–", ("no data here",)),
+}
+"""What a newcomer wants to know of a claim -> its sign, and the verdicts that mean it."""
 
 
 def write_report(folder: Path, template: Path, runs: list[Path], shown: dict[str, list[str]], output: Path) -> None:
@@ -52,63 +58,87 @@ def with_results(page: str, reference: Path) -> str:
 
 
 def results_block(reference: Path) -> str:
-    """Return what was found: in two sentences, as a picture, the judged claims, the main table and figure."""
+    """Return what was found: in a sentence, as a picture, the claims in groups, the main tables and figure."""
     claims = pd.read_csv(reference / "claims" / "claims.csv", keep_default_na=False)
-    untested = claims.loc[claims["verdict"] == OPEN, "claim"]
-    judged = [row for row in claims.itertuples() if row.verdict != OPEN]
-    verdicts = [Table.of([_verdict_cells(row) for row in judged]).markdown(padded=False)] if judged else []
-    changed = "†: judged by a rule that was changed after a look at results. " * any(row.changed for row in judged)
-    parts = [
-        headline(claims),
-        _image(reference / "claims" / "claims.png", "The paper's numbers beside ours"),
-        *verdicts,
-        f"{changed}Not tested: {', '.join(untested) or 'none'}. [All claims]({reference}/claims/claims.md).",
-    ]
+    parts = [f"**{headline(claims)}**", _image(reference / "claims" / "claims.png", "The paper's numbers beside ours")]
+    for title, (sign, verdicts) in GROUPS.items():
+        rows = [_claim_cells(row, sign) for row in claims.itertuples() if row.verdict in verdicts]
+        parts += [f"**{title}**", Table.of(rows).markdown(padded=False)] if rows else []
+    notes = [f"Claims: {', '.join(f'{letter} {about}' for letter, about in LETTERS.items())}."]
+    notes += ["† Judged by a rule that was changed after a look at results."] * bool((claims["changed"] != "").any())
+    tables: list[str] = []
     if (table1 := reference / "point_clouds" / "tables" / "table1.csv").exists():
-        parts += ["**Table 1, accuracy on ModelNet40 (%)**", _accuracy(table1, "Points", "particles")]
+        tables += _accuracy("Table 1, accuracy", table1, "Points", "particles")
+    if (faces := reference / "outlier_faces" / "tables" / "accuracy.csv").exists():
+        title = "Section 4.1, test sets in which the outlier among 16 faces is found"
+        tables += _accuracy(title, faces, "Training sets", "training_sets")
+    if IMPROVING in "".join([*parts, *tables]):
+        notes.append(ABOUT_IMPROVING)
+    notes += [ABOUT_SPREAD, f"[All claims, with every number and reason]({reference}/claims/claims.md)."]
+    parts += [" ".join(notes), *tables]
     if (figure1 := reference / "mnist_sums" / "figures" / "figure1.png").exists():
         parts += ["**Figure 1, sums of MNIST digits**", _image(figure1, "Accuracy by epoch of the four models")]
-    if (faces := reference / "outlier_faces" / "tables" / "accuracy.csv").exists():
-        title = "**Section 4.1, test sets in which the outlier among 16 faces is found (%)**"
-        parts += [title, _accuracy(faces, "Training sets", "training_sets")]
     return "\n\n".join(parts)
 
 
-def _verdict_cells(claim: Any) -> list[Cell]:
-    """Return a judged claim in few words, with its first number, and if it failed how it did.
-
-    A dagger stands where a rule was changed later.
-    """
-    counts = {"epoch": claim.epochs, "seed": claim.seeds}
-    trained = "".join(f", {count} {unit}{'s' * (str(count) != '1')}" for unit, count in counts.items() if count)
-    failed = f": {claim.reason.partition('; ')[0]}" * (claim.verdict == FAILED)
+def _claim_cells(claim: Any, sign: str) -> list[Cell]:
+    """Return a claim in few words: of one that holds its first number, of the others all, and how or why."""
+    numbers = [line for line in claim.ours.split("; ") if not line.endswith("—")]
+    numbers = numbers[:1] if claim.verdict == "holds" else numbers
+    lines = [*numbers, _trained_on(claim) if numbers else "", _why(claim)]
+    mark = "†" * bool(claim.changed)
     return [
-        ("", "Claim", f"{claim.claim} {claim.statement.removesuffix('.')}"),
-        ("", "Paper", claim.paper),
-        ("", "Ours", claim.ours.partition("; ")[0]),
-        ("", "On", SHORT.get(claim.data, claim.data) + trained),
-        ("", "Verdict", SHORT.get(claim.verdict, claim.verdict) + "†" * bool(claim.changed) + failed),
+        ("", "Claim", f"{sign}&nbsp;{claim.claim}{mark} {claim.statement.removesuffix('.')}"),
+        ("", "Paper", _unbroken(claim.paper)),
+        ("", "Ours", "<br>".join(_unbroken(line) for line in lines if line)),
     ]
 
 
-def _accuracy(path: Path, heading: str, column: str) -> str:
-    """Return a published table with few of its columns, one under a new heading, and the test accuracy."""
+def _unbroken(text: str) -> str:
+    """Return the text with numbers that stay on one line with their units."""
+    return text.replace(" %", "&nbsp;%").replace(" ± ", "&nbsp;±&nbsp;")
+
+
+def _why(claim: Any) -> str:
+    """Return how a claim differs or why it is open, without what the row says anyway or the table of all claims has."""
+    reasons = [] if claim.verdict == "holds" else claim.reason.split("; ")
+    said = [reason for reason in reasons if not ("still improves" in reason or reason.endswith((" data", "one seed")))]
+    said = [reason.partition(", ")[0] if reason.startswith("unequal length") else reason for reason in said]
+    if claim.verdict not in OPEN:
+        return "; ".join(said)
+    if not any(reason.startswith(("so far not", "so far undecided")) for reason in said):
+        said = ["so far as in the paper" if reason.startswith("so far") else reason for reason in said]
+    return f"*{claim.verdict}*" + f": {'; '.join(said)}" * bool(said)
+
+
+def _trained_on(claim: Any) -> str:
+    """Return the data of a claim with their share of the paper's, its epochs and its seeds, if these are several."""
+    data = claim.data.partition(",")[0]
+    if claim.data_kind == "part":
+        data += f" ({100 * float(claim.data_share):.1f} %)"
+    epochs = f"{claim.epochs} epoch{'s' * (str(claim.epochs) != '1')}" if claim.epochs else ""
+    return ", ".join(filter(None, [data, epochs, f"{claim.seeds} seeds" if int(claim.seeds) > 1 else ""]))
+
+
+def _accuracy(title: str, path: Path, heading: str, column: str) -> list[str]:
+    """Return a title, and a published table with few of its columns, one under a new heading."""
     measures = Measures.read(path.parents[1] / "measures.parquet")
     rows: list[list[Cell]] = []
+    data = set()
     for row in pd.read_csv(path).to_dict("records"):
         number = measures[row["variant"], "test_accuracy"]
+        data.add(number.data)
         rows.append(
             [
                 ("", "Network", row["variant"]),
                 ("", heading, row[column]),
                 ("", "Paper", row["paper"]),
-                ("", "Ours", number),
+                ("", "Ours (%)", number),
                 ("", "Epochs", row["epochs"]),
                 ("", "Seeds", row["seeds"]),
-                ("", "On", number.data),
             ]
         )
-    return Table.of(rows).markdown(padded=False)
+    return [f"**{title}** ({'; '.join(sorted(data))})", Table.of(rows).markdown(padded=False)]
 
 
 def _image(path: Path, title: str) -> str:

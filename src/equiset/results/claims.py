@@ -86,8 +86,8 @@ class Condition(Settings):
     """What is measured, where a claim has several conditions or where the claim does not say it."""
     measure: MeasureName
     expect: Annotated[PaperValue | Above | Within | AtChance | Beside, Field(discriminator="kind")]
-    control: bool = False
-    """Whether it must hold for the claim to be tested at all."""
+    control: Literal["", "failure", "verdict"] = ""
+    """`failure`: the claim can fail only if this holds. `verdict`: it can neither fail nor hold without this."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """What the paper states of the measured variant alone."""
 
@@ -121,8 +121,11 @@ class Claim(Settings):
     statement: Text
     paper: Text
     needs: Needs
-    changed: str = ""
-    """What in the way of judging it was changed after a look at results, and why; shown beside the verdict."""
+    no_data: str = ""
+    """Why the paper's data are not here, where nobody can obtain them."""
+    changed: list[str] = Field(default_factory=list)
+    """What in the way of judging it was changed after a look at results, and why; shown beside the verdict. In the
+    file, names of `changes`."""
     judged_by: list[Condition] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -137,6 +140,8 @@ class Claim(Settings):
 
 
 class Claims(Settings):
+    changes: dict[str, Text] = Field(default_factory=dict)
+    """What was changed after a look at results, and why, by the names that claims have for it."""
     claims: list[Claim] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -145,6 +150,9 @@ class Claims(Settings):
         twice = sorted({id for id in ids if ids.count(id) > 1})
         if twice:
             raise ValueError(f"more than one claim is named {twice[0]}")
+        for claim in self.claims:
+            if unknown := [name for name in claim.changed if name not in self.changes]:
+                raise ValueError(f"claim {claim.id}.changed: {unknown[0]!r} is not one of {list(self.changes)}")
         return self
 
 
@@ -157,7 +165,8 @@ def read_claims(path: Path) -> list[Claim]:
     """Return the claims of a file, or raise an `EquisetError` that names the wrong entry and key."""
     content = read_yaml(path)
     try:
-        return Claims.model_validate(content).claims
+        read = Claims.model_validate(content)
+        return [one.model_copy(update={"changed": [read.changes[name] for name in one.changed]}) for one in read.claims]
     except ValidationError as error:
         faults = [f"{_where(fault['loc'], content)}: {fault['msg']}" for fault in error.errors()]
     raise EquisetError(f"{path}: " + "; ".join(faults[:3]) + ("; ..." if len(faults) > 3 else ""))

@@ -3,22 +3,25 @@
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from equiset.results.claims import Above, AtChance, PaperValue, Within, is_numeric
 from equiset.results.figures import Canvas, Figure
-from equiset.results.judging import RESTS_ON, Judgement, Ruling, resting_on
-from equiset.results.measures import Number
+from equiset.results.judging import OPEN, RESTS_ON, Judgement, Ruling, resting_on
+from equiset.results.measures import IMPROVING, Number
 from equiset.results.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, VERMILION
 
 LOOKS = dict(zip(RESTS_ON.values(), zip((GREEN, BLUE, PINK, ORANGE, VERMILION), "oDPs^", strict=True), strict=True))
 """What a number rests on -> colour and marker."""
-SIGNS = {"reproduced": "✓", "not reproduced": "✗", "not tested": ""}
+SIGNS = {"holds": "✓", "differs": "≠"}
 LEFT, WIDTH, PAPER, OURS, WHOLE = 1.75, 1.9, 3.75, 4.6, 5.6
 """Where a row's parts begin, in inches: the plot, its width, the paper's value, ours, the end."""
-ROW, HEAD, FOOT = 0.175, 0.5, 0.4
+ROW, FOOT = 0.175, 0.4
+KEY, HEADING = 0.145, 0.2
+"""Heights of a line of the key, and of the headings of the columns below it."""
 SHADE = "0.82"
 NEAR = 5
 """Up to here the axis is linear; beyond, where little is, logarithmic."""
@@ -39,7 +42,7 @@ class Row:
 
     @property
     def tested(self) -> bool:
-        return self.judgement.verdict != "not tested"
+        return self.judgement.verdict not in OPEN
 
     @property
     def is_share(self) -> bool:
@@ -67,11 +70,9 @@ class Row:
     def ours(self) -> str:
         if self.number is None:
             return "—"
-        # A verdict may do without the end of the training: a network that cannot learn is at chance all along.
-        shown = self.number.text if self.number.unfinished and self.tested else self.number.with_spread
         # Of a claim that fails, what holds has its own sign.
-        sign = SIGNS[self.ruling.verdict] if self.tested else ""
-        return f"{shown}{' %' * (self.number.unit == '%')} {sign}".rstrip()
+        sign = SIGNS.get(self.ruling.verdict, "") if self.tested else ""
+        return f"{self.number.with_spread}{' %' * (self.number.unit == '%')} {sign}".rstrip()
 
     @property
     def expected(self) -> tuple[float, float, float]:
@@ -93,15 +94,18 @@ def claims_figure(judgements: list[Judgement]) -> Figure:
     rows = [row for one in judgements if is_numeric(one.claim.paper) for row in _rows(one)]
     panels = [[row for row in rows if row.is_share == share] for share in (True, False)]
     panels = [panel for panel in panels if panel]
-    height = HEAD + sum(ROW * len(panel) + FOOT for panel in panels)
-    canvas, top = Canvas(figsize=(WHOLE, height)), HEAD
+    keys = _key(rows)
+    head = KEY * ((len(keys) + 1) // 2) + HEADING
+    height = head + sum(ROW * len(panel) + FOOT for panel in panels)
+    canvas, top = Canvas(figsize=(WHOLE, height)), head
     for panel in panels:
         tall = ROW * len(panel)
         _draw(canvas.add_axes((LEFT / WHOLE, 1 - (top + tall) / height, WIDTH / WHOLE, tall / height)), panel)
         top += tall + FOOT
     for place, text in ((PAPER, "paper"), (OURS, "ours")):
-        canvas.text(place / WHOLE, 1 - (HEAD - 0.06) / height, text, fontsize=7, color="0.4")
-    _draw_key(canvas, rows)
+        canvas.text(place / WHOLE, 1 - (head - 0.06) / height, text, fontsize=7, color="0.4")
+    look = {"fontsize": 7, "handletextpad": 0.5, "columnspacing": 1.5}
+    canvas.legend(handles=keys, loc="upper left", ncols=2, borderaxespad=0.1, **look)
     numbers = "; ".join(f"{row.label}: paper {row.paper}, ours {row.ours}" for row in rows if row.number)
     return Figure(canvas, f"The paper's numbers beside ours. {numbers or 'None of ours was measured'}.")
 
@@ -113,21 +117,30 @@ def _rows(judgement: Judgement) -> list[Row]:
     return [row for row in rows if row.number] or rows[:1]
 
 
-def _draw_key(canvas: Canvas, rows: list[Row]) -> None:
+def _key(rows: list[Row]) -> list[Artist]:
     dots = {"linestyle": "", "markersize": 5}
-    keys = [Patch(color=SHADE, label="the paper's value and spread, or bound")]
+    keys: list[Artist] = [Patch(color=SHADE, label="the paper's value and spread, or bound")]
     for base in dict.fromkeys(resting_on(row.number) for row in rows if row.number):
         keys.append(Line2D([], [], color=LOOKS[base][0], marker=LOOKS[base][1], label=f"ours, on {base}", **dots))
     if any(row.number and not row.tested for row in rows):
         look = {"color": GREY, "marker": "o", "markerfacecolor": "white"}
-        keys.append(Line2D([], [], label="open mark: no test of the claim", **look, **dots))
-    canvas.legend(handles=keys, loc="upper left", ncols=2, fontsize=7, handletextpad=0.5, columnspacing=1.5)
+        keys.append(Line2D([], [], label="open mark: the claim is open", **look, **dots))
+    if any(row.number and not row.number.unfinished for row in rows):
+        keys.append(Line2D([], [], color=GREY, linewidth=1.4, label="bar: 95 % interval; ±: standard deviation"))
+    if any(row.number and row.number.unfinished for row in rows):
+        keys.append(Line2D([], [], linestyle="", label=f"{IMPROVING} still improving at the last epoch: no bar"))
+    return keys
+
+
+def _ends(number: Number) -> tuple[float, float, float]:
+    """Return a number and the ends of its bar: none while it still improves."""
+    return (number.value, np.nan, np.nan) if number.unfinished else (number.value, number.low, number.high)
 
 
 def _draw(axis: Axes, rows: list[Row]) -> None:
     factor = 100 if rows[0].is_share else 1000
     expected = np.array([row.expected for row in rows])
-    ours = [(row.number.value, row.number.low, row.number.high) if row.number else (np.nan,) * 3 for row in rows]
+    ours = [_ends(row.number) if row.number else (np.nan,) * 3 for row in rows]
     bands, found = ((values - expected[:, :1]) * factor for values in (expected[:, 1:], np.array(ours)))
     # A run that was cut short may be far off: it stands at the edge, and leaves the others room.
     tested = np.array([row.tested for row in rows])

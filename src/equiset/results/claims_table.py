@@ -1,23 +1,35 @@
 """The verdicts on the paper's claims as files: tables for programs, the report and papers, and a figure."""
 
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
 
 from equiset.files import canonical_json
-from equiset.results.claims import is_numeric, read_claims
-from equiset.results.judging import RESTS_ON, Judgement, judge_all
+from equiset.results.claims import read_claims
+from equiset.results.judging import OPEN, RESTS_ON, Judgement, judge_all
 from equiset.results.measures import Measures
-from equiset.results.tables import Cell, Table
+from equiset.results.runs import Run
+from equiset.results.tables import ABOUT_SPREAD, Cell, Table
 
 CAPTION = "The paper's claims, and what was measured here."
 NOTE = (
-    "Ours: with ± the spread over trainings and test items, in brackets a 95 % interval. Reproduced: the paper's "
-    "number lies within the combined spread, or ours is better, on the paper's data or at least 95 % of them, at its "
-    "scale and with its settings; a baseline must meet its number. An order or a chance level may also be judged on "
-    "other data, which is then said. Not tested: the data, the scale, the settings or the runs do not decide it. How "
-    "each claim is judged is in workflow/claims.yaml."
+    f"{ABOUT_SPREAD} A number of the paper holds within one combined standard deviation, or if ours is better, and "
+    "differs beyond the 95 % interval, on the paper's data or at least 95 % of them, at its scale and with its "
+    "settings; a baseline must meet its number. An order or a chance level may also be judged on other data, which is "
+    "then said. A claim is open because there are no data here, because something was not run (or with other "
+    "settings), because a training, scale or set is too short, because a control failed, or because the interval "
+    "leaves it undecided. How each claim is judged is in workflow/claims.yaml."
 )
+PUBLISHED = "The published results, at the paper's scale, are in README.md and results/reference/."
+LETTERS = {
+    "L": "the layers themselves",
+    "M": "sums of MNIST digits",
+    "P": "point clouds",
+    "F": "outlier faces",
+    "R": "redshifts",
+}
+"""First letter of a claim -> what it is about."""
 
 WIDTHS = (0.8, 3.5, 1.7, 2.6, 2.6)
 """Of the columns in LaTeX, in cm: what fits a page of an article. Place, data and scale are in the other formats."""
@@ -28,12 +40,11 @@ def judge_claims(claims: Path, measures: list[Path], output: Path) -> None:
 
     Args:
         claims: the claims file.
-        measures: files of `measure_runs`, of any experiments; claims about the others are not tested.
+        measures: files of `measure_runs`, of any experiments; claims about the others were not run.
         output: folder for `claims.csv`, `.md`, `.tex` and `.png`, and for `conditions.csv`.
     """
-    from equiset.results.claims_figure import (
-        claims_figure,
-    )  # here, because nothing else in this module needs matplotlib
+    # Here, because nothing else in this module needs matplotlib.
+    from equiset.results.claims_figure import claims_figure
 
     judgements = judge_all(read_claims(claims), Measures.read(*measures))
     for suffix in ("csv", "md", "tex"):
@@ -46,10 +57,13 @@ def claims_table(judgements: list[Judgement]) -> Table:
     """One row for each claim."""
     rows = [_claim_cells(judgement) for judgement in judgements]
     changed: dict[str, list[str]] = {}
-    for claim in (judgement.claim for judgement in judgements if judgement.claim.changed):
-        changed.setdefault(claim.changed, []).append(claim.id)
+    for claim in (judgement.claim for judgement in judgements):
+        for change in claim.changed:
+            changed.setdefault(change, []).append(claim.id)
     changes = (f"† {', '.join(ids)}, changed after a look at results: {text}" for text, ids in changed.items())
-    return Table.of(rows, CAPTION, headline(Table.of(rows).numbers), NOTE, *changes, widths=WIDTHS)
+    letters = ", ".join(f"{letter} {about}" for letter, about in LETTERS.items())
+    notes = (headline(Table.of(rows).numbers), f"Claims: {letters}.", NOTE, *changes)
+    return Table.of(rows, CAPTION, *notes, widths=WIDTHS)
 
 
 def _claim_cells(judgement: Judgement) -> list[Cell]:
@@ -63,7 +77,7 @@ def _claim_cells(judgement: Judgement) -> list[Cell]:
         ("ours", "Ours", judgement.ours),
         ("verdict", "", judgement.verdict),
         ("reason", "", judgement.reason),
-        ("changed", "", claim.changed),
+        ("changed", "", " ".join(claim.changed)),
         ("rests_on", "", judgement.rests_on),
         ("data", "Data|", judgement.data),
         ("data_kind", "", ";".join(sorted({number.kind for number in numbers}))),
@@ -104,26 +118,45 @@ def conditions_table(judgements: list[Judgement]) -> Table:
 
 
 def summary(folder: Path) -> str:
-    """Return what a user wants to know after a run: the verdicts, and where the results of a scale are."""
+    """Return what a user wants to know after a run: what was trained and found, and where the results are."""
     claims = pd.read_csv(folder / "claims" / "claims.csv", keep_default_na=False)
+    runs = [Run(path.parent) for path in sorted(folder.glob("*/runs/*/*/run.json"))]
     where = f"Tables and figures: {folder}/<experiment>/; runs in MLflow: make ui"
-    return "\n".join([headline(claims), f"Report: {folder}/report.html", where])
+    return "\n".join([*what_was_trained(runs), headline(claims), f"Report: {folder}/report.html", where])
+
+
+def verdicts(folder: Path) -> str:
+    """Return what judging found, from a folder of claims, and where it is."""
+    claims = pd.read_csv(folder / "claims.csv", keep_default_na=False)
+    return f"{headline(claims)}\nAll claims: {folder}/claims.md"
+
+
+def what_was_trained(runs: list[Run]) -> list[str]:
+    """Return which networks were trained on what, and if that tests no number of the paper, where the tests are."""
+    sets = [run.info["sets"] for run in runs]
+    by_data = Counter(one["data"].partition(":")[0] for one in sets)  # what a stand-in is made of stands in the tables
+    listed = "; ".join(f"{count} on {data}" for data, count in by_data.items())
+    said = [f"Trained {len(runs)} network{'s' * (len(runs) != 1)}: {listed}."] if runs else []
+    if foreign := {one["kind"] for one in sets} - {"whole", "part"}:
+        words = " and ".join({"stand-in": "stand-ins", "own": "own data"}[kind] for kind in sorted(foreign))
+        said.append(f"{words.capitalize()} test no number of the paper. {PUBLISHED}")
+    elif any(run.info["spec"]["scale"] != "paper" for run in runs):
+        said.append(f"Only the scale `paper` tests the paper's numbers. {PUBLISHED}")
+    return said
 
 
 def headline(table: pd.DataFrame) -> str:
-    """Return what was found in two sentences, from a table of claims: first the numbers of the paper, then the rest."""
-    numeric = table["paper"].map(is_numeric)
-    whole, some, other = RESTS_ON["whole"], table[numeric], table[~numeric]
-    reproduced = ((some["verdict"] == "reproduced") & (some["rests_on"] == whole)).sum()
-    found = _counts(some[(some["verdict"] != "reproduced") | (some["rests_on"] != whole)])
-    first = [f"{reproduced} of {len(some)} numeric claims reproduced", *found]
-    sentence = f"On {whole}: {', '.join(one.removesuffix(f' on {whole}') for one in first)}."
-    return f"{sentence} Of the {len(other)} others: {', '.join(_counts(other))}." if len(other) else sentence
-
-
-def _counts(table: pd.DataFrame) -> list[str]:
-    """Return how often each verdict was given, by what it rests on, the weightiest first."""
-    pairs = list(zip(table["verdict"], table["rests_on"], strict=True))
-    known = [(verdict, base) for base in RESTS_ON.values() for verdict in ("reproduced", "not reproduced")]
-    words = {pair: f"{pair[0]} on {pair[1]}" for pair in known} | {("not tested", ""): "not tested"}
-    return [f"{pairs.count(pair)} {text}" for pair, text in words.items() if pair in pairs]
+    """Return what was found in a sentence, from a table of claims: how many hold, differ and are open, and why."""
+    parts = []
+    for verdict, singular, plural in (("holds", "holds", "hold"), ("differs", "differs", "differ")):
+        some = table[table["verdict"] == verdict]
+        bases = [f"{(some['rests_on'] == base).sum()} on {base}" for base in [*RESTS_ON.values()][1:]]
+        details = [text for text in bases if not text.startswith("0 ")]
+        if verdict == "differs":
+            details = [f"{row.claim} {row.reason.partition('; ')[0]}" for row in some.itertuples()]
+        about = f" ({'; '.join(details)})" if details else ""
+        parts.append(f"{len(some)} {singular if len(some) == 1 else plural}{about}")
+    open_claims = table.loc[table["verdict"].isin(OPEN), "verdict"].tolist()
+    causes = [f"{open_claims.count(cause)} {cause}" for cause in reversed(OPEN) if cause in open_claims]
+    parts.append(f"{len(open_claims)} open" + (f" ({', '.join(causes)})" if causes else ""))
+    return f"{len(table)} claims of the paper: {', '.join(parts)}."

@@ -38,13 +38,15 @@ class ExperimentResults:
         """Return what a variant is called: its title, or its name in the config."""
         return self.role(variant).title or variant
 
-    def paper(self, variant: str) -> str:
-        """Return what the paper says of a variant, from the claims file."""
-        return self.paper_on(self.role(variant).claim)
+    @property
+    def own_data(self) -> bool:
+        """Whether a run is on a user's own data, which no number of the paper is about."""
+        return any(run.info["sets"]["kind"] == "own" for group in self.runs.values() for run in group)
 
-    def paper_on(self, claim: str) -> str:
-        """Return what the paper says in a claim, from the claims file."""
-        return self.claims[claim].paper if claim in self.claims else "—"
+    def paper_cells(self, claim: str, heading: str = "Paper") -> list[Cell]:
+        """Return the column with what the paper says in a claim, from the claims file; none on own data."""
+        said = self.claims[claim].paper if claim in self.claims else "—"
+        return [] if self.own_data else [("paper", heading, said)]
 
     @property
     def main_runs(self) -> dict[str, list[Run]]:

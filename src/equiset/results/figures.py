@@ -84,8 +84,9 @@ def draw_curve(
 
 
 def draw_intervals(axis: Axes, places: list[float], numbers: list[Number], factor: float = 1, **look: Any) -> None:
-    """Draw numbers as points, with bars that span their 95 % intervals."""
-    value, low, high = factor * np.array([(one.value, one.low, one.high) for one in numbers]).reshape(-1, 3).T
+    """Draw numbers as points, with bars that span their 95 % intervals; those that still improve have none."""
+    ends = [(one.value,) * 3 if one.unfinished else (one.value, one.low, one.high) for one in numbers]
+    value, low, high = factor * np.array(ends).reshape(-1, 3).T
     axis.errorbar(places, value, np.nan_to_num(np.maximum([value - low, high - value], 0)), **look)
 
 

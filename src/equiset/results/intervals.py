@@ -12,9 +12,9 @@ MIN_ITEMS = 100
 LAST_POINTS = 5
 """Points at the end of a curve that show how much a network still moves. A shorter curve does not show its end."""
 RISE = 0.01
-"""An accuracy that gains more than this near its end still rises."""
+"""An accuracy that would gain this much from a doubling of the epochs still rises."""
 FALL = 0.02
-"""An error that loses more than this share of itself near its end still falls."""
+"""An error that would lose this share of itself by a doubling still falls: half a unit of the last digit of .025."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class Estimate:
     """Ends of the 95 % interval."""
     high: float
     spread: float
-    """Standard deviation: over trainings and, added in squares, over draws of particles or else over test items."""
+    """One standard deviation, what stands behind ±: trainings, draws of test particles and the choice of test items,
+    added in squares."""
     seed_sd: float = np.nan
     """The part of it over trainings; NaN for a single one."""
     draw_sd: float = np.nan
@@ -103,7 +104,7 @@ def estimate(
             doubt = f"only {items} test items"
         elif trained and np.isnan(moved):
             doubt = f"{'one seed' if runs == 1 else f'{runs} seeds'}, and no curve that shows how much it moves"
-    spread = float(np.hypot(error if np.isnan(draw_sd) else draw_sd, between))
+    spread = float(np.sqrt(np.sum(np.square([error, np.nan_to_num(draw_sd), between]))))
     return Estimate(value, low, high, spread, seed_sd, draw_sd, method, runs, items, len(whole.values), doubt)
 
 
@@ -175,11 +176,20 @@ def movement(curve: np.ndarray) -> float | None:
     return float(np.std(curve[-LAST_POINTS:], ddof=1)) if len(curve) >= LAST_POINTS else None
 
 
-def still_improves(curve: np.ndarray, falls: bool = False) -> bool:
-    """Return whether the last tenth of a curve, at least two points, is better than the tenth before."""
-    tenth = max(2, len(curve) // 10)
-    last, before = curve[-tenth:].mean(), curve[-2 * tenth : -tenth].mean()
-    return bool(before - last > FALL * last if falls else last - before > RISE)
+def gain_of_doubling(epochs: np.ndarray, curve: np.ndarray, falls: bool = False) -> float:
+    """Return what twice as many epochs would gain: a line through the second half of the curve, by log epochs.
+
+    That of an accuracy is a difference; that of an error, which `falls`, is the share of itself that it would lose.
+    """
+    half = epochs >= epochs[-1] / 2
+    values = np.log(curve[half]) if falls else curve[half]
+    slope = float(np.polyfit(np.log2(epochs[half]), values, 1)[0])
+    return 1 - float(np.exp(slope)) if falls else slope
+
+
+def still_improves(gain: float, falls: bool = False) -> bool:
+    """Return whether a run whose doubling would gain this much has not ended."""
+    return gain >= (FALL if falls else RISE)
 
 
 def _pooled(samples: Sequence[Sample]) -> Sample:

@@ -1,4 +1,4 @@
-"""Verdicts on the paper's claims: `reproduced`, `not reproduced` or `not tested`, each with its reason.
+"""Verdicts on the paper's claims: one `holds`, `differs`, or is open for one of five causes, each with its reason.
 
 `judge_all(read_claims(path), Measures.read(*paths))` returns one `Judgement` for each claim. Nothing is measured here:
 a claim names numbers of `measures.parquet`, and what is missing is named. `workflow/claims.yaml` states the rules.
@@ -31,9 +31,14 @@ RESTS_ON = {
     "stand-in": "stand-ins",
 }
 """Kind of data -> what a verdict rests on, from the strongest evidence to the weakest."""
+BETTER = "better than the paper"
 NOT_THE_PAPERS = ("own data", "stand-ins")
 """Data on which nothing of the paper can be reproduced."""
-Verdict = Literal["reproduced", "not reproduced", "not tested"]
+CONFIDENCE = 1.96
+"""Standard deviations of a 95 % interval."""
+Verdict = Literal["holds", "differs", "no data here", "not run", "too short", "control failed", "undecided"]
+OPEN: tuple[Verdict, ...] = ("undecided", "control failed", "too short", "not run", "no data here")
+"""Verdicts that leave a claim open, the one that says most first."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +58,10 @@ class Ruling:
         number = self.number
         if number is None or np.isnan(number.value):
             return f"{title}—"
-        unit = f" {number.unit}".rstrip()
-        if isinstance(self.condition.expect, PaperValue | Beside):
-            return f"{title}{number.with_spread}{unit}"
-        ends = "" if number.low == number.high or np.isnan(number.low) else f" ({number.interval})"
-        return f"{title}{number.text}{unit}{ends}"
+        spread = isinstance(self.condition.expect, PaperValue | Beside)
+        shown = number.with_spread if spread else number.with_interval
+        value, space, interval = shown.partition(" (")
+        return f"{title}{value}{f' {number.unit}'.rstrip()}{space}{interval}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Judgement:
     claim: Claim
     verdict: Verdict
     reason: str
-    """Why it was not tested or not reproduced, or what to know about how it was; may be empty."""
+    """How it differs, why it is open, or what to know about how it was tested; may be empty."""
     rulings: tuple[Ruling, ...]
 
     @property
@@ -91,8 +95,8 @@ class Judgement:
 
     @property
     def rests_on(self) -> str:
-        """What the verdict rests on, the weakest of its numbers; empty where nothing was tested."""
-        if self.verdict == "not tested":
+        """What the verdict rests on, the weakest of its numbers; empty for an open claim."""
+        if self.verdict in OPEN:
             return ""
         return max(map(resting_on, self.numbers), key=list(RESTS_ON.values()).index)
 
@@ -116,16 +120,16 @@ def judge_all(claims: list[Claim], measures: Measures) -> list[Judgement]:
 
 
 def judge(claim: Claim, measures: Measures) -> Judgement:
-    """Judge a claim: reproduced if all its conditions hold, not reproduced if one fails, else not tested."""
+    """Judge a claim: it holds if all its conditions do, differs if one does, else it is open."""
     rulings = tuple(_worst(_rule(condition, claim, measures)) for condition in claim.judged_by)
-    judgement = Judgement(claim, "not tested", "", rulings)
+    judgement = Judgement(claim, "not run", "", rulings)
     verdict, reason = _combine([ruling for ruling in rulings if ruling.verdict != "shown"], _remarks(judgement))
     return replace(judgement, verdict=verdict, reason=reason)
 
 
 def _worst(rulings: Iterator[Ruling]) -> Ruling:
     """Return the ruling that decides where a condition is about several numbers; among equals, that of the largest."""
-    order = ("shown", "reproduced", "not tested", "not reproduced")
+    order = ("shown", "holds", *OPEN, "differs")
     return max(rulings, key=lambda one: (order.index(one.verdict), one.number.value if one.number else 0.0))
 
 
@@ -140,47 +144,48 @@ def _rule(condition: Condition, claim: Claim, measures: Measures) -> Iterator[Ru
     ]
     beside = isinstance(condition.expect, Beside)
     if not found:
-        yield Ruling(condition, "shown" if beside else "not tested", _missing(named, known))
+        yield Ruling(condition, "shown" if beside else "not run", _missing(named, known))
     for number in found:
         if beside:
             yield Ruling(condition, "shown", "", number)
         elif obstacle := _obstacle(claim, condition, number, known):
-            yield Ruling(condition, "not tested", obstacle, number)
+            yield Ruling(condition, *obstacle, number)
         elif condition.control:  # it is about what was learnt so far, not about an end
             verdict, reason = decide(condition.expect, replace(number, doubt="", unfinished=""))
-            yield Ruling(condition, "reproduced" if verdict == "reproduced" else "not tested", reason, number)
+            yield Ruling(condition, "holds" if verdict == "holds" else "control failed", reason, number)
         else:
             yield Ruling(condition, *decide(condition.expect, number), number)
 
 
 def _missing(named: MeasureName, known: Measures) -> str:
     if not known.numbers:
-        return "experiment not run" if named.variant else "not measured"
+        return "the experiment" if named.variant else "not measured"
     for variant in filter(None, (named.variant, named.less)):
         if variant not in {number.variant for number in known.numbers}:
-            return f"variant {variant} not run"
+            return f"variant {variant}"
     of = f" of {named.variant or named.experiment}"
     measured = named.name in {number.measure for number in known.numbers}
     return f"{named.name.replace('_', ' ')}{of * measured} not measured"
 
 
-def _obstacle(claim: Claim, condition: Condition, number: Number, known: Measures) -> str:
-    """Return why a claim must not be judged by a number: its data, scale, sizes or settings; empty if it may."""
-    if np.isnan(number.value):
-        return number.doubt or "no number"
+def _obstacle(claim: Claim, condition: Condition, number: Number, known: Measures) -> tuple[Verdict, str] | None:
+    """Return why a number decides nothing: its data, scale, sizes or settings; None if it may decide."""
     needs = claim.needs
     if needs.data == "paper" and number.kind not in ("whole", "part"):
-        return f"{number.kind} data"
+        return "no data here", (claim.no_data if number.kind == "stand-in" else "") or f"{number.kind} data"
+    if np.isnan(number.value):
+        return "not run", number.doubt or "no number"
     if SCALES.index(number.scale) < SCALES.index(needs.scale):
-        return f"scale {number.scale}"
+        return "too short", f"scale {number.scale}"
     subtracted = known.get(number.less, number.measure) if number.less else None
     for one in filter(None, (number, subtracted)):
-        if different := _different(json.loads(one.sets), needs.sets, "{} {}, not {}"):
-            return different
+        if different := _different(json.loads(one.sets), needs.sets, "{} {}, the paper has {}"):
+            return "too short", different
         stated = needs.settings | (condition.settings if one is number else {})
         if different := _different(json.loads(one.settings), stated, "{} {}, the paper has {}"):
-            return different if one is number else f"{one.variant}: {different}"
-    return _differing_setting(claim, known)
+            return "not run", different if one is number else f"{one.variant}: {different}"
+    different = _differing_setting(claim, known)
+    return ("not run", different) if different else None
 
 
 def _different(found: dict[str, Any], wanted: dict[str, Any], words: str) -> str:
@@ -212,70 +217,79 @@ def _differing_setting(claim: Claim, known: Measures) -> str:
 
 def decide(expected: PaperValue | Above | Within | AtChance, number: Number) -> tuple[Verdict, str]:
     """Return the verdict on a number, and its reason."""
-    if isinstance(expected, AtChance):
-        return _compare_chance(expected, number)
-    if number.doubt:
-        return "not tested", f"undecided: {number.doubt}"
+    if number.doubt and not number.unfinished and not isinstance(expected, AtChance):
+        return "undecided", number.doubt
     match expected:
+        case AtChance():
+            verdict, reason = _compare_chance(expected, number)
         case PaperValue():
             verdict, reason = _compare_value(expected, number)
         case Above():
             verdict, reason = _compare_bound(expected, number)
         case Within():
             verdict, reason = _compare_range(expected, number)
-    # A bound that has been passed cannot be lost by rising.
-    passed = isinstance(expected, Above) and verdict == "reproduced" and not number.less
-    if number.unfinished and not passed:
-        return "not tested", f"undecided: {number.unfinished}"
+    if number.unfinished and (number.doubt or not _outlasts(expected, verdict, reason, number)):
+        distance = [reason] if isinstance(expected, PaperValue) and verdict == "undecided" else []
+        return "too short", "; ".join([*distance, number.unfinished])
     return verdict, reason
+
+
+def _outlasts(expected: object, verdict: Verdict, reason: str, number: Number) -> bool:
+    """Return whether a verdict on a single network stays the same however much that network still improves."""
+    if number.less:
+        return False
+    if isinstance(expected, PaperValue) and expected.better != "neither":
+        return reason.startswith(BETTER) if expected.baseline else verdict == "holds"
+    return isinstance(expected, Above) and verdict == "holds"
 
 
 def _compare_value(expected: PaperValue, number: Number) -> tuple[Verdict, str]:
     most = max(LARGEST_SPREAD if number.percent else 0.0, SPREAD_FACTOR * expected.spread)
     unit = " points" if number.percent else ""
     if number.spread > most:
-        return "not tested", f"undecided: a spread of {number.format(number.spread)}{unit}, above {number.format(most)}"
+        return "undecided", f"a spread of {number.format(number.spread)}{unit}, above {number.format(most)}"
     off = number.value - expected.value
     combined = float(np.hypot(expected.spread, number.spread))
     # Not by less than a rounding error of the sum.
     if abs(off) <= combined * (1 + 1e-9) + 1e-12:
-        return "reproduced", ""
+        return "holds", ""
     better = (expected.better == "higher" and off > 0) or (expected.better == "lower" and off < 0)
     if better and not expected.baseline:
-        return "reproduced", "better than the paper"
-    by = f"off by {number.format(off, sign=True)}{unit}, combined spread {number.format(combined)}"
-    return "not reproduced", f"better than in the paper, {by}" if better else by
+        return "holds", BETTER
+    distance = f"{number.format(abs(off))}{unit}, {abs(off) / combined:.1f} standard deviations"
+    way = BETTER if better else f"{'above' if off > 0 else 'below'} the paper"
+    return "undecided" if abs(off) <= CONFIDENCE * combined else "differs", f"{way} by {distance}"
 
 
 def _compare_bound(expected: Above, number: Number) -> tuple[Verdict, str]:
     bound = _chance(number) if expected.bound == "chance" else expected.bound
     if number.low > bound:
-        return "reproduced", ""
+        return "holds", ""
     if number.high < bound + expected.matters:
-        return "not reproduced", f"expected above {number.format(bound)}"
-    return "not tested", f"undecided: the interval holds {number.format(bound)}"
+        return "differs", f"expected above {number.format(bound)}"
+    return "undecided", f"the interval holds {number.format(bound)}"
 
 
 def _compare_range(expected: Within, number: Number) -> tuple[Verdict, str]:
     low, high = number.low, number.high
     lowest = -np.inf if expected.low is None else expected.low
     if lowest <= low and high <= expected.high:
-        return "reproduced", ""
+        return "holds", ""
     if high < lowest or low > expected.high:
         ends = f"at most {number.format(expected.high)}"
         if expected.low is not None:
             ends = f"{number.format(expected.low)} to {number.format(expected.high)}"
-        return "not reproduced", f"expected {ends}"
+        return "differs", f"expected {ends}"
     end = lowest if low < lowest else expected.high
-    return "not tested", f"undecided: the interval holds {number.format(end)}"
+    return "undecided", f"the interval holds {number.format(end)}"
 
 
 def _compare_chance(expected: AtChance, number: Number) -> tuple[Verdict, str]:
     if not number.low <= _chance(number) <= number.high:
-        return "not reproduced", f"chance is {number.format(number.chance)} %"
+        return "differs", f"chance is {number.format(number.chance)} %"
     if number.high - number.low > expected.width:
-        return "not tested", f"only {number.answers:,} answers"
-    return "reproduced", ""
+        return "undecided", f"only {number.answers:,} answers"
+    return "holds", ""
 
 
 def _chance(number: Number) -> float:
@@ -288,18 +302,48 @@ def _combine(rulings: list[Ruling], remarks: list[str]) -> tuple[Verdict, str]:
     def labelled(ruling: Ruling) -> str:
         return f"{ruling.condition.label}: {ruling.reason}" if len(rulings) > 1 else ruling.reason
 
-    failed = [ruling for ruling in rulings if ruling.verdict == "not reproduced"]
-    untested = [ruling for ruling in rulings if ruling.verdict == "not tested"]
-    controls = [ruling for ruling in untested if ruling.condition.control]
-    if failed and not controls:
-        held = [one.condition.label for one in rulings if one.verdict == "reproduced" and not one.condition.control]
+    deciding = [ruling for ruling in rulings if not ruling.condition.control]
+    failed = [ruling for ruling in deciding if ruling.verdict == "differs"]
+    undecided = [ruling for ruling in deciding if ruling.verdict in OPEN]
+    gates = ("failure", "verdict") if failed else ("verdict",)
+    controls = [ruling for ruling in rulings if ruling.condition.control in gates and ruling.verdict != "holds"]
+    if undecided and not failed:
+        # What has not been run is the first thing to know.
+        worst = max((ruling.verdict for ruling in undecided), key=OPEN.index)
+        first, *others = [ruling for ruling in undecided if ruling.verdict == worst]
+        if worst == "too short":  # each network once, whatever the conditions are that it is part of
+            reasons = [part for ruling in (first, *others) for part in ruling.reason.split("; ")]
+        else:
+            same = len({(ruling.verdict, ruling.reason) for ruling in deciding}) == 1
+            reasons = [first.reason if same else labelled(first)]
+        return worst, "; ".join([*dict.fromkeys(reasons), *_so_far(undecided), *_unequal(deciding)])
+    if controls:
+        return controls[0].verdict, labelled(controls[0])
+    if failed:
+        held = [ruling.condition.label for ruling in deciding if ruling.verdict == "holds"]
         as_well = [f"as in the paper: {', '.join(held)}"] if held else []
-        return "not reproduced", "; ".join([labelled(failed[0]), *as_well, *remarks])
-    if untested:
-        if untested == rulings and len({ruling.reason for ruling in rulings}) == 1:
-            return "not tested", untested[0].reason
-        return "not tested", labelled((controls or untested)[0])
-    return "reproduced", "; ".join(dict.fromkeys([*(ruling.reason for ruling in rulings if ruling.reason), *remarks]))
+        more = [*as_well, *_so_far(undecided), *_unequal(deciding), *remarks]
+        return "differs", "; ".join([labelled(failed[0]), *more])
+    said = [ruling.reason for ruling in deciding if ruling.reason]
+    return "holds", "; ".join(dict.fromkeys([*said, *_unequal(deciding), *remarks]))
+
+
+def _so_far(rulings: list[Ruling]) -> list[str]:
+    """Return which conditions are as in the paper, and which are not, with networks that still improve."""
+    words = {"holds": "so far as in the paper", "differs": "so far not", "undecided": "so far undecided"}
+    found: dict[str, list[str]] = {text: [] for text in words.values()}
+    for ruling in rulings:
+        if ruling.verdict == "too short" and ruling.number and ruling.number.unfinished and ruling.condition.label:
+            number = replace(ruling.number, unfinished="", doubt="")
+            verdict, _ = decide(ruling.condition.expect, number)  # type: ignore[arg-type]  # `beside` is not ruled on
+            found[words[verdict]].append(ruling.condition.label)
+    return [f"{text}: {' and '.join(labels)}" for text, labels in found.items() if labels]
+
+
+def _unequal(rulings: list[Ruling]) -> list[str]:
+    """Return that networks were compared after different numbers of epochs, where that is so."""
+    found = {ruling.number.lengths for ruling in rulings if ruling.number and ruling.number.lengths}
+    return [f"unequal length: {lengths}" for lengths in sorted(found)]
 
 
 def resting_on(number: Number) -> str:

@@ -7,7 +7,7 @@ measured on that is a `Number`, a row of the file. Tables, figures, claims, the 
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,8 +17,17 @@ import pandas as pd
 
 from equiset.errors import EquisetError, MissingFileError
 from equiset.files import canonical_json, read_parquet, write_parquet
-from equiset.results.intervals import LAST_POINTS, Estimate, Sample, difference, estimate, movement, still_improves
-from equiset.results.runs import Run, kind_of_data
+from equiset.results.intervals import (
+    LAST_POINTS,
+    Estimate,
+    Sample,
+    difference,
+    estimate,
+    gain_of_doubling,
+    movement,
+    still_improves,
+)
+from equiset.results.runs import Run, kind_of_data, require_numbers
 
 
 class Part(NamedTuple):
@@ -29,6 +38,9 @@ class Part(NamedTuple):
 
 
 WHOLE = Part()
+IMPROVING = "‡"
+"""The mark of a number whose runs have not ended; it has neither ± nor interval."""
+ABOUT_IMPROVING = f"{IMPROVING} Still improving at the last epoch, or too few epochs to tell: no ± and no interval."
 
 
 @dataclass(frozen=True)
@@ -67,6 +79,8 @@ class Number(Estimate):
     chance: float = np.nan
     unfinished: str = ""
     """Why more epochs might give another number; empty if they would not."""
+    lengths: str = ""
+    """Epochs of the two variants of a difference, and their curves after equal ones, if the number is not of these."""
     scale: str = ""
     data: str = ""
     kind: str = ""
@@ -92,12 +106,18 @@ class Number(Estimate):
     @property
     def with_spread(self) -> str:
         if self.unfinished:  # how much it moved at the end is then what it learnt, and no spread
-            return f"unfinished: {self.text}"
+            return f"{self.text}{IMPROVING}"
         return self.text if not self.spread > 0 else f"{self.text} ± {self.format(self.spread)}"
 
     @property
+    def with_interval(self) -> str:
+        if self.unfinished:
+            return f"{self.text}{IMPROVING}"
+        return self.text if self.low == self.high or self.interval == "—" else f"{self.text} ({self.interval})"
+
+    @property
     def interval(self) -> str:
-        if np.isnan(self.low + self.high):
+        if self.unfinished or np.isnan(self.low + self.high):
             return "—"
         least, most = (0.0, 1.0) if self.measure.endswith("accuracy") and not self.less else (-np.inf, np.inf)
         return f"{self.format(max(self.low, least))} to {self.format(min(self.high, most))}"
@@ -127,9 +147,12 @@ class Measures:
     @classmethod
     def read(cls, *paths: Path) -> "Measures":
         numbers = []
+        numeric = [field.name for field in fields(Number) if field.type in (int, float)]
         for path in paths:
+            table = read_parquet(path)
+            require_numbers(table, [name for name in numeric if name in table], path)
             try:
-                numbers += [Number(**row) for row in read_parquet(path).to_dict("records")]
+                numbers += [Number(**row) for row in table.to_dict("records")]
             except TypeError:
                 raise EquisetError(f"{path} holds other things than what `measure_runs` writes") from None
         return cls(numbers)
@@ -165,7 +188,7 @@ def measure_runs(experiment: str, runs: dict[str, list[Run]], measures: dict[str
             continue
         for one, other in permutations(runs, 2):
             if _sets(runs[one]) == _sets(runs[other]):
-                pairs = _pairs(runs[one], runs[other], samples[one], samples[other])
+                pairs = _pairs(name, runs[one], runs[other], samples[one], samples[other])
                 groups = {one: runs[one], other: runs[other]}
                 numbers += _numbers(experiment, name, measure, groups, pairs)
     return Measures(numbers)
@@ -195,16 +218,57 @@ def _samples(group: list[Run], name: str, measure: Measure) -> Samples:
     return found
 
 
-def _pairs(one: list[Run], other: list[Run], first: Samples, second: Samples) -> Samples:
+def _pairs(name: str, one: list[Run], other: list[Run], first: Samples, second: Samples) -> Samples:
+    """Return the differences of two variants seed by seed, after equal numbers of epochs where their curves tell."""
     for samples in (first, second):
         if isinstance(samples, str):
             return samples
-    digests = [{run.seed: run.info["sets"].get("digest") for run in group} for group in (one, other)]
-    return {
-        seed: {WHOLE: difference(first[seed][WHOLE], second[seed][WHOLE], digests[0][seed] == digests[1][seed])}
-        for seed in first
-        if seed in second
-    }
+    runs = [{run.seed: run for run in group} for group in (one, other)]
+    found = {}
+    for seed in (seed for seed in first if seed in second):
+        pair = [by_seed[seed] for by_seed in runs]
+        values = [samples[seed][WHOLE] for samples in (first, second)]
+        if (shared := _shared_epoch(name, pair)) is not None:
+            values = [_at_epoch(value, name, run, shared) for value, run in zip(values, pair, strict=True)]
+        same = pair[0].info["sets"].get("digest") == pair[1].info["sets"].get("digest")
+        found[seed] = {WHOLE: difference(*values, same)}
+    return found
+
+
+def _shared_epoch(name: str, runs: list[Run]) -> int | None:
+    """Return the last epoch of the shortest run, if the metrics of all have this very measure then; None if not."""
+    last = min(int(run.metrics["epoch"].max()) for run in runs)
+    for run in runs:
+        if name not in run.metrics or run.metrics.loc[run.metrics["epoch"] == last, name].isna().all():
+            return None
+    return last
+
+
+def _at_epoch(sample: Sample, name: str, run: Run, epoch: int) -> Sample:
+    """Return a sample of the last epoch less what the run gained since an earlier one."""
+    curve = run.metrics.set_index("epoch")[name].dropna()
+    return replace(sample, values=sample.values - (curve.iloc[-1] - curve[epoch]))
+
+
+def _lengths(name: str, measure: Measure, groups: list[list[Run]]) -> str:
+    """Return the unequal epochs of two variants whose difference is not of equal ones; else nothing.
+
+    What curves they have is compared after equal epochs, even if it is of another measure than the difference.
+    """
+    runs = [run for group in groups for run in group]
+    epochs = [max(int(run.metrics["epoch"].max()) for run in group) for group in groups]
+    if len(set(epochs)) < 2 or _shared_epoch(name, runs) is not None:
+        return ""
+    said = f"{epochs[0]:,} and {epochs[1]:,} epochs"
+    for curve in measure.curves:
+        if (shared := _shared_epoch(curve, runs)) is not None:
+            first, second = (
+                float(np.mean([run.metrics.set_index("epoch")[curve][shared] for run in group])) for group in groups
+            )
+            values = f"{100 * first:.1f} and {100 * second:.1f} %" if measure.unit else f"{first:.3g} and {second:.3g}"
+            shown = curve.replace("train_", "training_").replace("_", " ")
+            return f"{said}, {shown} after {shared}: {values}"
+    return said
 
 
 def _numbers(
@@ -220,6 +284,7 @@ def _numbers(
     used = {seed: [run for group in groups.values() for run in group if run.seed == seed] for seed in samples}
     facts["chance"] = measure.chance(runs[0]) if measure.chance else np.nan
     facts["unfinished"] = _unfinished([run for some in used.values() for run in some], measure)
+    facts["lengths"] = _lengths(name, measure, list(groups.values())) if others else ""
     for part in dict.fromkeys(part for found in samples.values() for part in found):
         present = {seed: found[part] for seed, found in samples.items() if part in found}
         movements = [_movement(used[seed], measure) for seed in present]
@@ -244,16 +309,17 @@ def _facts(runs: list[Run], experiment: str, sources: list[Run]) -> dict[str, An
     }
 
 
-def _curve(run: Run, columns: tuple[str, ...]) -> tuple[str, np.ndarray]:
+def _curve(run: Run, columns: tuple[str, ...]) -> pd.Series:
+    """Return the first of the columns that a run has, by epoch; without epochs if it has none of them."""
     for name in columns:
         if name in run.metrics and run.metrics[name].notna().any():
-            return name, run.metrics[name].dropna().to_numpy()
-    return "", np.empty(0)
+            return run.metrics.set_index("epoch")[name].dropna()
+    return pd.Series(dtype=float)
 
 
 def _movement(runs: list[Run], measure: Measure) -> float | None:
     """Return how much a number moved at the end of one run, or a difference at the end of two."""
-    found = [movement(_curve(run, measure.moves or measure.curves)[1]) for run in runs]
+    found = [movement(_curve(run, measure.moves or measure.curves).to_numpy()) for run in runs]
     return None if None in found else float(np.sqrt(np.sum(np.square(found))))
 
 
@@ -261,9 +327,13 @@ def _unfinished(runs: list[Run], measure: Measure) -> str:
     """Return which runs ended too early: while their curve still improved, or before that can be judged."""
     found = {}
     for run in runs if measure.curves else []:
-        name, curve = _curve(run, measure.curves)
+        curve, epochs = _curve(run, measure.curves), run.metrics["epoch"].max()
         if len(curve) < LAST_POINTS:
-            found[run.variant] = f"{run.variant}: too few epochs ({run.metrics['epoch'].max()}) to see it end"
-        elif still_improves(curve, falls=not name.endswith("accuracy")):
-            found[run.variant] = f"{run.variant} still improves after {run.metrics['epoch'].max()} epochs"
+            found[run.variant] = f"{run.variant}: too few epochs ({epochs}) to see it end"
+            continue
+        accuracy = str(curve.name).endswith("accuracy")
+        gain = gain_of_doubling(curve.index.to_numpy(float), curve.to_numpy(float), falls=not accuracy)
+        if still_improves(gain, falls=not accuracy):
+            by = f"{100 * gain:.1f} {'points' if accuracy else '%'} for each doubling"
+            found[run.variant] = f"{run.variant} still improves after {epochs} epochs, {by}"
     return "; ".join(found.values())

@@ -16,12 +16,13 @@ from PIL import Image
 
 from equiset.errors import EquisetError
 from equiset.files import read_json
-from equiset.results.claims_table import headline
-from equiset.results.judging import NOT_THE_PAPERS
+from equiset.results.claims_table import LETTERS, NOTE, headline, what_was_trained
+from equiset.results.judging import NOT_THE_PAPERS, OPEN
+from equiset.results.measures import ABOUT_IMPROVING
 from equiset.results.runs import DATA, WARNINGS, Run
 
 # The words of the claims file -> how a reader sees at a glance what they mean, in colour and without.
-VERDICTS = {"reproduced": ("good", "✓"), "not reproduced": ("bad", "✗"), "not tested": ("open", "–")}
+VERDICTS = {"holds": ("good", "✓"), "differs": ("bad", "≠")} | dict.fromkeys(OPEN, ("open", "–"))
 LARGE = 250_000
 """Bytes of a picture that is made smaller for the page."""
 
@@ -60,7 +61,11 @@ def collect(folder: Path, chapters: list[Chapter], runs: list[Run]) -> dict[str,
     return {
         "scale": folder.name,
         "claims": claims,
+        "letters": LETTERS,
+        "note": NOTE,
+        "improving": ABOUT_IMPROVING,
         "claims_figure": inline(folder / "claims" / "claims.png"),
+        "opening": what_was_trained(runs),
         "headline": headline(pd.DataFrame(claims)),
         "chapters": described,
         "provenance": describe_origin(runs),
@@ -75,8 +80,8 @@ def read_verdicts(path: Path) -> list[dict[str, Any]]:
     if not claims or not {"claim", "verdict", "ours", "runs"} <= claims[0].keys():
         raise EquisetError(f"{path} is damaged: it holds no claims")
     for claim in claims:
-        word = next((word for word in VERDICTS if claim["verdict"].startswith(word)), None)
-        if word is None:
+        word = claim["verdict"]
+        if word not in VERDICTS:
             raise EquisetError(
                 f"{path}: claim {claim['claim']} has the verdict {claim['verdict']!r}, not one of {list(VERDICTS)}"
             )

@@ -31,7 +31,8 @@ class Run:
     @cached_property
     def metrics(self) -> pd.DataFrame:
         """One row per epoch."""
-        return read_parquet(self.folder / "metrics.parquet")
+        table = read_parquet(path := self.folder / "metrics.parquet")
+        return require_numbers(table, list(table), path)
 
     @cached_property
     def predictions(self) -> pd.DataFrame:
@@ -59,6 +60,16 @@ class Run:
     @property
     def settings(self) -> dict[str, Any]:
         return self.info["spec"]["settings"]
+
+
+def require_numbers(table: pd.DataFrame, columns: list[str], path: Path) -> pd.DataFrame:
+    """Return a table that was read from a file, if these of its columns hold nothing but finite numbers and NaN."""
+    for name in columns:
+        number = pd.api.types.is_numeric_dtype(table[name])
+        if not number or np.isinf(table[name]).any():
+            found = "an infinite number" if number else "what is no number"
+            raise EquisetError(f"{path}: its column {name} holds {found}. Delete the file and run snakemake again")
+    return table
 
 
 def read_runs(

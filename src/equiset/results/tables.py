@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from equiset.files import atomic_path
-from equiset.results.measures import Number
+from equiset.results.measures import ABOUT_IMPROVING, IMPROVING, Number
 
 Cell = tuple[str, str, Any] | tuple[str, str, Any, str]
 """The column's name in CSV, its heading in the text formats, the value, and its text if that is not `str(value)`.
@@ -17,6 +17,13 @@ Cell = tuple[str, str, Any] | tuple[str, str, Any, str]
 An empty name or heading leaves the cell out of those formats. A `Number` comes with its interval in CSV and its spread
 in text. `Heading|Short` gives LaTeX, where a page is narrow, a shorter heading; `Heading|` has no such column there.
 """
+
+
+ABOUT_SPREAD = (
+    "±: one standard deviation over trainings (with fewer than three seeds, over the last five points of the curve), "
+    "draws of test particles and the choice of test items, added in squares; 95 % intervals are of the same."
+)
+"""What ± means wherever it stands with a number of ours."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,8 @@ class Table:
                     texts[-1][heading] = text[0] if text else value.with_spread if number else str(value)
         frames = [pd.DataFrame([row for row in part if row]) for part in (numbers, texts)]
         latex = {heading: short for heading, short in latex.items() if short}
+        if any(IMPROVING in text for row in texts for text in row.values()):
+            notes = (*notes, ABOUT_IMPROVING)
         return cls(frames[0], frames[1].fillna("—"), caption, notes, latex, widths)
 
     def write(self, path: Path) -> None:
@@ -87,7 +96,8 @@ class Table:
         rows = [[html.escape(_typeset(cell)) for cell in row] for row in self.text.itertuples(index=False)]
         looks = []
         for column in self.text:
-            looks.append(" ".join(["paper"] * column.startswith("Paper") + ["text"] * _has_words(self.text[column])))
+            not_ours = column.startswith(("Paper", "Reported"))
+            looks.append(" ".join(["paper"] * not_ours + ["text"] * _has_words(self.text[column])))
         head = "".join(
             f'<th scope="col" class="{look}">{html.escape(str(column))}</th>'
             for column, look in zip(self.text.columns, looks, strict=True)
@@ -159,7 +169,7 @@ def _typeset(text: object) -> str:
 _LATEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", ">": "$>$", "<": "$<$", "~": r"\textasciitilde{}", "–": "--"}
 _LATEX |= {"≈": r"$\approx$", "—": "---", "×": r"$\times$", "^": r"\textasciicircum{}", "−": "$-$", "|": r"\textbar{}"}
 _LATEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
-_LATEX |= {"λ": r"$\lambda$", "γ": r"$\gamma$", "†": r"$\dagger$", "°": r"$^\circ$"}
+_LATEX |= {"λ": r"$\lambda$", "γ": r"$\gamma$", "†": r"$\dagger$", "‡": r"$\ddagger$", "≠": r"$\neq$", "°": r"$^\circ$"}
 
 
 def _escape_latex(text: object) -> str:

@@ -125,7 +125,10 @@ def check_array(raw: Any, expected: str, *shape: int | None) -> np.ndarray:
         expected: what it should be, with its shape, for the message.
         shape: sizes after the first dimension, which may have any size; None is any size above zero.
     """
-    array = np.asarray(raw)
+    try:
+        array = np.asarray(raw)
+    except (ValueError, TypeError, RuntimeError):  # lists of different lengths, tensors that need a gradient, ...
+        raise EquisetError(f"expected {expected}, got a {type(raw).__name__} that is no array") from None
     sizes = array.shape[1:]
     if (
         array.dtype.kind not in "uif"

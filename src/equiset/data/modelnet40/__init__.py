@@ -4,11 +4,11 @@ import logging
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from equiset.data.download import download, unpack
 from equiset.data.manifest import RawFiles, about, make_manifest, own_folder, paths_in, stand_in_advice
-from equiset.data.modelnet40.mesh_files import SUFFIXES
+from equiset.data.modelnet40.mesh_files import SUFFIXES, Up
 from equiset.data.modelnet40.official import CLASS_SIZES, name_of, recognise, some
 from equiset.data.source import Address, SourceSettings, StandIn
 from equiset.errors import EquisetError
@@ -52,12 +52,21 @@ class ModelNetSettings(SourceSettings):
     """The same for test meshes: enough for all draws of test particles, so that no two draws share a point."""
     sampling: Literal["area", "poisson-disk"] = "area"
     """`area`: every point of the surface is equally likely; `poisson-disk`: points keep a distance (slow)."""
+    up: Up = "z"
+    """With `source: folder`, the axis that points up in your files. With `y` all of them are turned when they are read,
+    so that z points up everywhere else, as in ModelNet40."""
     seed: int = Field(0, ge=0)
     """Seed of the points."""
     on_bad_mesh: Literal["stop", "skip"] = "stop"
     """What to do about a mesh that cannot be used: stop with its name, or leave it out and count it."""
     stand_in: StandInSize = StandInSize()
     """Size and seed of the stand-in."""
+
+    @model_validator(mode="after")
+    def _turns_own_meshes_only(self) -> "ModelNetSettings":
+        if self.up != "z" and self.source == "download":
+            raise ValueError("up is 'y', but source is 'download': ModelNet40 has z up. Remove datasets.modelnet40.up")
+        return self
 
 
 SETTINGS = ModelNetSettings

@@ -9,6 +9,7 @@ import json
 import re
 import warnings
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from equiset.data.modelnet40.off import check_mesh, parse_off
 from equiset.errors import EquisetError
 
 Mesh = tuple[np.ndarray, np.ndarray]
+Up = Literal["z", "y"]
+"""The axis of a file that points up."""
 
 SUFFIXES = (".off", ".ply", ".obj", ".stl", ".glb", ".gltf")
 _LARGEST = 2**30  # bytes of one file
@@ -25,10 +28,15 @@ class BadMeshError(EquisetError):
     """A mesh from which no points can be drawn."""
 
 
-def read_mesh(path: str | Path) -> Mesh:
+def read_mesh(path: str | Path, up: Up = "z") -> Mesh:
     """Return vertices (float64, n x 3) and triangles (int64, m x 3) of a file, or raise `BadMeshError` with the reason.
 
-    Coordinates are those of the file: no axis is turned. Of a scene, all parts are taken where its transforms put them.
+    Of a scene, all parts are taken where its transforms put them.
+
+    Args:
+        path: the file.
+        up: the axis that points up in the file. In what is returned it is z: with `y`, the mesh is turned by a quarter
+            about x. Nothing else is changed.
     """
     path = Path(path)
     try:
@@ -38,9 +46,13 @@ def read_mesh(path: str | Path) -> Mesh:
     except OSError as error:
         raise BadMeshError(f"{path} cannot be read: {error.strerror or error}") from None
     try:
-        return parse_mesh(content, path.suffix.lower())
+        vertices, triangles = parse_mesh(content, path.suffix.lower())
     except ValueError as reason:
         raise BadMeshError(f"{path}: {reason}") from None
+    if up == "y":
+        x, y, z = vertices.T
+        vertices = np.stack([x, -z, y]).T
+    return vertices, triangles
 
 
 def parse_mesh(content: bytes, suffix: str) -> Mesh:

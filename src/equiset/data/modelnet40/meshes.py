@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from equiset.data.modelnet40.mesh_files import BadMeshError, read_mesh
+from equiset.data.modelnet40.mesh_files import BadMeshError, Up, read_mesh
 from equiset.data.modelnet40.official import Counts, name_of, recognise, some
 from equiset.data.modelnet40.surface import Cloud, sample_surface
 from equiset.errors import EquisetError
@@ -37,9 +37,9 @@ class Drawn(NamedTuple):
     """Digest of its triangles, the same in all formats."""
 
 
-def points_of(path: Path, name: str, count: int, seed: int, sampling: str) -> Drawn:
+def points_of(path: Path, name: str, count: int, seed: int, sampling: str, up: Up = "z") -> Drawn:
     """Return the points of one mesh. Seed and name decide them, so that they do not depend on the other meshes."""
-    vertices, triangles = read_mesh(path)
+    vertices, triangles = read_mesh(path, up)
     named = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
     rng = np.random.default_rng([seed, named])
     try:
@@ -54,10 +54,10 @@ def points_of(path: Path, name: str, count: int, seed: int, sampling: str) -> Dr
     return Drawn(cloud, counts, hashlib.sha256(corners.tobytes()).hexdigest())
 
 
-def _try(root: Path, seed: int, sampling: str, task: tuple[str, int]) -> Drawn | str:
+def _try(root: Path, seed: int, sampling: str, up: Up, task: tuple[str, int]) -> Drawn | str:
     file, count = task
     try:
-        return points_of(root / file, name_of(file), count, seed, sampling)
+        return points_of(root / file, name_of(file), count, seed, sampling, up)
     except BadMeshError as error:
         return str(error)
 
@@ -83,7 +83,7 @@ def write_store(
     classes = sorted({name for name, _ in places})
     sha256, rows, skipped, counts, contents = hashlib.sha256(), [], [], {}, []
     sizes, sampling = {"train": settings.pool, "test": settings.test_pool}, settings.sampling
-    one = partial(_try, root, settings.seed, sampling)
+    one = partial(_try, root, settings.seed, sampling, settings.up)
     tasks = [(file, sizes[split]) for file, (_, split) in zip(files, places, strict=True)]
     with (folder / "pool.f32").open("wb") as file, _mapper(len(files), sampling, threads) as mapped:
         for name, (kind, split), drawn in zip(files, places, mapped(one, tasks), strict=True):
@@ -117,6 +117,7 @@ def write_store(
         "pool": sizes["train"],
         "test_pool": sizes["test"],
         "sampling": sampling,
+        "up": settings.up,
         "meshes": len(table),
         "train": int((table["split"] == "train").sum()),
         "test": int((table["split"] == "test").sum()),

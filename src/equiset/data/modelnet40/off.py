@@ -17,6 +17,7 @@ from pyarrow import csv
 _VERTEX_BYTES, _FACE_BYTES = 6, 8
 _KEYWORD = re.compile(rb"\s*(?:#[^\n]*\n\s*)*([A-Za-z0-9]*?OFF)[ \t]*(BINARY)?", re.IGNORECASE)
 _BLANK_OR_COMMENT = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n)*")
+_REST = re.compile(rb"(?:[ \t\r\n\0]|#[^\n]*)*")
 _COUNTS = re.compile(rb"[ \t]*(\d+)[ \t]+(\d+)(?:[ \t]+-?\d+)?[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)")
 
 
@@ -70,6 +71,8 @@ def _plain(content: bytes, start: int, n_vertices: int, n_faces: int) -> tuple[n
     faces = _columns(content, middle, end, pa.int64(), 4) if vertices is not None else None
     if faces is None or len(vertices) != n_vertices or len(faces) != n_faces or (faces[:, 0] != 3).any():
         return None
+    if _REST.match(content, end).end() < len(content):  # which the other reader counts and names
+        return None
     return vertices, faces[:, 1:]
 
 
@@ -90,16 +93,21 @@ def _columns(content: bytes, start: int, end: int, kind: pa.DataType, width: int
 
 def _general(content: bytes, start: int, n_vertices: int, n_faces: int) -> tuple[np.ndarray, np.ndarray]:
     """Read what has comments, blank lines, polygons, colours or other spacing, line by line."""
-    text = re.sub(rb"#[^\r\n]*", b"", content[start:])
+    text = re.sub(rb"#[^\r\n]*", b"", content[start:].rstrip(b"\0"))
     lines = [words for line in text.splitlines() if (words := line.split())]
     if len(lines) < n_vertices + n_faces:
         raise ValueError(
             f"the file is cut off: its header promises {n_vertices} vertices and {n_faces} faces, "
             f"and only {len(lines)} lines follow"
         )
+    if len(lines) > n_vertices + n_faces:
+        raise ValueError(
+            f"the file holds more than its header promises, {n_vertices} vertices and {n_faces} faces: {len(lines)} "
+            "lines follow. Correct the header"
+        )
     vertices = np.empty((n_vertices, 3))
     triangles = []
-    for number, words in enumerate(lines[: n_vertices + n_faces]):
+    for number, words in enumerate(lines):
         try:
             if number < n_vertices:
                 vertices[number] = [float(word) for word in words[:3]]

@@ -24,6 +24,11 @@ def _right(split: str) -> Callable[[Run], Sample]:
     return sample
 
 
+def _within_one(run: Run) -> Sample:
+    part = _part(run, "validation")
+    return Sample(((part["label"] - part["predicted"]).abs() <= 1).to_numpy(float), run.own_items(len(part)))
+
+
 def _memorised(run: Run) -> Sample:
     train, validation = _right("train")(run), _right("validation")(run)
     return Sample(train.values, train.items, less=validation)
@@ -55,6 +60,7 @@ def _guess(run: Run) -> Sample:
 
 MEASURES = {
     "validation_accuracy": Measure(_right("validation"), VALIDATION, unit="%", compared=True),
+    "validation_within_one": Measure(_within_one, VALIDATION, unit="%"),
     # The training sets after the last epoch, without dropout; the metrics by epoch have it with dropout, as it learns.
     "train_accuracy": Measure(_right("train"), ("train_accuracy",), unit="%"),
     "memorised": Measure(_memorised, VALIDATION, unit="points"),

@@ -19,7 +19,7 @@ from equiset.results.figures import (
 from equiset.results.palette import MARKERS, shade
 from equiset.results.palette import MODELS as COLOURS
 from equiset.results.runs import Run, measured_on
-from equiset.results.tables import Cell, Table
+from equiset.results.tables import ABOUT_SPREAD, Cell, Table
 
 MODELS = {"I": "concatenated", "II": "as channels", "III": "set pooling", "IV": "set layer"}
 
@@ -49,7 +49,7 @@ def accuracy(results: ExperimentResults) -> Table:
                 ("best_epoch", "", best_epoch.value),
                 ("train_accuracy", "Training, after (%)|Train.", train, train.text),
                 ("guess_accuracy", "Guess (%)|Guess", guess.value, guess.text),
-                ("paper", "Paper", results.paper(variant)),
+                *results.paper_cells(results.role(variant).claim),
                 *run_cells(group),
             ]
         )
@@ -58,8 +58,8 @@ def accuracy(results: ExperimentResults) -> Table:
         "Accuracy of predicting the sum of N MNIST digits.",
         f"Validation: sets of images that no training set contains{_exception(results.runs)}; last and best epoch, "
         "both on the same validation sets, as in the paper. Training, after: the training sets after the last epoch, "
-        "without dropout. Guess: always the most frequent training sum. ±: standard deviation over seeds and sets, or "
-        "with fewer than three seeds over the last validations and sets; the interval likewise.",
+        "without dropout. Guess: always the most frequent training sum.",
+        ABOUT_SPREAD,
         measured_on(results.runs),
     )
 

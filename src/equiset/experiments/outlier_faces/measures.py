@@ -67,6 +67,12 @@ def _guess(run: Run) -> float:
     return float((~answers.outlier.any(axis=1)).mean()) if answers.sigmoid else 1 / answers.outlier.shape[1]
 
 
+def _positions(run: Run) -> Sample | None:
+    """Return how many different positions are answered in all test sets; one that never varies ignores its input."""
+    answers = Answers(run)
+    return None if answers.sigmoid else Sample(np.array([len(np.unique(answers.probability.argmax(axis=1)))], float))
+
+
 def _by_bin(which: str) -> Callable[[Run], dict[Part, Sample]]:
     def sample(run: Run) -> dict[Part, Sample]:
         answers = Answers(run)
@@ -111,6 +117,7 @@ MEASURES = {
     "test_accuracy": Measure(_test, CURVES, "%", chance=_guess, compared=True),
     # As many training sets, after the last epoch, without dropout.
     "train_accuracy": Measure(_train, CURVES, "%", chance=_guess),
+    "positions_answered": Measure(_positions, trained=False),
     "calibration_error": Measure(_calibration_error),
     "outlier_share": Measure(_by_bin("outlier")),
     "mean_probability": Measure(_by_bin("probability")),

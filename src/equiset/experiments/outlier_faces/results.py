@@ -11,7 +11,7 @@ from equiset.results.experiment import ExperimentResults, run_cells
 from equiset.results.figures import CURVE_KEY, GUESS, Canvas, Figure, draw_curve, draw_intervals, name_data, seed_bands
 from equiset.results.palette import BLACK, BLUE, MARKERS, MODELS
 from equiset.results.runs import Run, measured_on
-from equiset.results.tables import Cell, Table
+from equiset.results.tables import ABOUT_SPREAD, Cell, Table
 
 RED, CHOICE = "#E00000", BLUE  # the frame of figures 4 and 6, as in the paper; what the network says
 
@@ -34,7 +34,7 @@ def accuracy(results: ExperimentResults) -> Table:
                 ("train_accuracy", "Training (%)|Train.", train, train.text),
                 ("guess_accuracy", "Guess (%)|Guess", test.chance, test.format(test.chance)),
                 ("above_guess", "", test.low > test.chance),
-                ("paper", "Paper", results.paper(variant)),
+                *results.paper_cells(results.role(variant).claim),
                 ("calibration_error", "Calibration error|Calib.", calibration.value, calibration.text),
                 *run_cells(group),
             ]
@@ -42,11 +42,11 @@ def accuracy(results: ExperimentResults) -> Table:
     return Table.of(
         rows,
         "How often the outlier among the faces of a set is found.",
-        "Test: sets of people that no training set shows, after the last epoch. ±: standard deviation over seeds and "
-        "test sets, with fewer than three seeds over the last validations and sets; the interval likewise. Training: "
-        "as many training sets, without dropout. Guess: one member at random. The sigmoid model judges sets with 0 to "
-        "3 outliers, and is right only if it judges all members right; there, the guess is that there is none. "
-        "Calibration error: expected, over the members of the test sets.",
+        "Test: sets of people that no training set shows, after the last epoch. Training: as many training sets, "
+        "without dropout. Guess: one member at random. The sigmoid model judges sets with 0 to 3 outliers, and is "
+        "right only if it judges all members right; there, the guess is that there is none. Calibration error: "
+        "expected, over the members of the test sets.",
+        ABOUT_SPREAD,
         measured_on(results.runs),
     )
 

@@ -74,6 +74,7 @@ class ExperimentSettings(Experiment):
     tables: ClassVar[tuple[str, ...]] = ("accuracy", "pairs", "several")
     figures: ClassVar[tuple[str, ...]] = ("figure4", "figure6", "curves", "calibration")
     private: ClassVar[tuple[str, ...]] = ("figure4", "figure6")
+    from_epochs: ClassVar[dict[str, int]] = {"curves": 5, "calibration": 5}
 
     sets: dict[Name, FaceSets]
     variants: dict[Name, FaceVariant]

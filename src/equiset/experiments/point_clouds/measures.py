@@ -69,7 +69,7 @@ def _occupied(cloud: np.ndarray) -> int:
 
 MEASURES = {
     "test_accuracy": Measure(lambda run: _right(run.predictions), CURVES, unit="%", compared=True),
-    "test_accuracy_without_twins": Measure(_unseen, CURVES, unit="%"),
+    "test_accuracy_without_twins": Measure(_unseen, CURVES, unit="%", compared=True),
     # Running, with dropout: the mean over the batches of the last epoch.
     "train_accuracy": Measure(_train, ("train_accuracy",), unit="%"),
     "changed_accuracy": Measure(_changed, CURVES, unit="%"),

@@ -13,8 +13,8 @@ from torch.nn.utils.parametrize import register_parametrization
 from equiset.experiments.point_clouds.graphs import Graph, NeighbourMean, make_graph
 from equiset.experiments.point_clouds.settings import CloudVariant
 from equiset.nn import SetDropout, SetEncoder, SetNorm, SetPool
-from equiset.nn.encoder import CHUNK_BYTES
 from equiset.nn.ways import may_look
+from equiset.nn.winning_rows import CHUNK_BYTES
 
 
 def build_network(settings: CloudVariant, sets: dict[str, Any]) -> "CloudNet":

@@ -64,11 +64,12 @@ def _read_meshes(run: Trained, source: Path, files: list[Path], reject: Reject) 
     store = read_json(run.store / "store.json") if run.store else {}
     pool = max(store.get("test_pool", settings.test_pool), draws * particles)
     sampling = store.get("sampling", settings.sampling)
+    up = run.sets.get("up", settings.up)
     rng = np.random.default_rng([run.sets["seed"], 1])
     for path in files:
         name = path.relative_to(source if source.is_dir() else source.parent).as_posix()
         try:
-            points = points_of(path, name_of(name), pool, settings.seed, sampling).cloud.points
+            points = points_of(path, name_of(name), pool, settings.seed, sampling, up).cloud.points
         except BadMeshError as error:
             reject(str(error))
             continue

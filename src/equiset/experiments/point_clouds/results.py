@@ -11,7 +11,7 @@ from equiset.results.experiment import ExperimentResults, run_cells
 from equiset.results.figures import Canvas, Figure, NothingToShowError, draw_intervals, name_data
 from equiset.results.palette import BLACK, GREEN, MARKERS, MODELS, ORANGE, SKY
 from equiset.results.runs import measured_on
-from equiset.results.tables import Cell, Table
+from equiset.results.tables import ABOUT_SPREAD, Cell, Table
 
 # What others reported: model, size of an instance, representation, accuracy in percent, where it is quoted.
 QUOTED = (
@@ -42,9 +42,8 @@ def _cells(results: ExperimentResults, name: str) -> list[Cell]:
     train, sets = results.measures[name, "train_accuracy"], group[0].info["sets"]
     return [
         ("test_accuracy", "Accuracy (%)|Acc. (%)", found),
-        ("", "95 % interval|", found.interval),
-        ("sd_over_draws", "Over draws (±)|", found.draw_sd, found.format(found.draw_sd)),
-        ("sd_over_seeds", "Over seeds (±)|", found.seed_sd, found.format(found.seed_sd)),
+        ("sd_over_draws", "", found.draw_sd),
+        ("sd_over_seeds", "", found.seed_sd),
         *([("test_accuracy_without_twins", "Without twins (%)|", without_twins)] if without_twins else []),
         ("running_train_accuracy", "Training (%)|Train.", train.value, train.text),
         ("form", "", group[0].settings["form"]),
@@ -59,9 +58,9 @@ def _notes(results: ExperimentResults, more: str) -> tuple[str, str]:
     sets = next(iter(results.runs.values()))[0].info["sets"]
     twins = sets["twins"]
     return (
-        f"Accuracy: last epoch, all {sets['meshes']['test']} test meshes. ±: the standard deviation over draws of test "
-        "particles, as in the paper, and over seeds, with fewer than three over the last epochs of training; the CSV "
-        f"file has each by itself. Twins: {twins['test_meshes']} test meshes have exactly the triangles of a "
+        f"Accuracy: last epoch, all {sets['meshes']['test']} test meshes. {ABOUT_SPREAD} The CSV file has the "
+        "intervals, and the parts over draws, which is the paper's ±, and over seeds. "
+        f"Twins: {twins['test_meshes']} test meshes have exactly the triangles of a "
         f"training mesh ({twins['across_split']} groups; {twins['across_classes']} are in two classes). Training: the "
         f"running value of the last epoch, with dropout. {more} Meshes left out because they cannot be used: "
         f"{sets['skipped']}.",
@@ -80,18 +79,19 @@ def table1(results: ExperimentResults) -> Table:
             [
                 ("variant", "Model", name, results.title(name)),
                 ("particles", "Instance size|Size", particles, size),
-                ("width", "Representation|", settings["width"], "directed graph" if graph else "point cloud"),
-                ("paper", "Paper", results.paper(name)),
+                ("width", "", settings["width"]),
+                *results.paper_cells(results.role(name).claim, "Reported"),
                 *_cells(results, name),
             ]
         )
-    for model, size, representation, accuracy, source in QUOTED:
-        cells = {"Model": f"{model} (quoted)", "Instance size": size, "Representation": representation}
-        cells["Paper"] = f"{accuracy} % ({source})"
+    for model, size, representation, accuracy, source in () if results.own_data else QUOTED:
+        cells = {"Model": f"{model} (quoted)", "Instance size": f"{size}, {representation}"}
+        cells["Reported"] = f"{accuracy} % ({source})"
         rows.append([("", heading, text) for heading, text in cells.items()])
     classes = next(iter(results.runs.values()))[0].info["sets"]["classes"]
     caption = f"Classification of point clouds, {classes} classes: accuracy on the test meshes."
-    return Table.of(rows, caption, *_notes(results, "Quoted: reported by others on ModelNet40, not measured here."))
+    reported = "Reported: without a source, by the paper. Quoted: by others on ModelNet40, not measured here."
+    return Table.of(rows, caption, *_notes(results, "" if results.own_data else reported))
 
 
 def ablations(results: ExperimentResults) -> Table:
@@ -103,14 +103,14 @@ def ablations(results: ExperimentResults) -> Table:
         particles, width = results.runs[name][0].info["sets"]["particles"], results.runs[name][0].settings["width"]
         title = results.title(name) if name in changed else "as in Table 1"
         change = results.measures.get(name, "test_accuracy", less=changed[name]) if name in changed else None
-        difference = f"{change.text} ({change.interval})" if change else "—"
+        difference = change.with_interval if change else "—"
         rows.append(
             [
                 ("variant", "Variant", name, f"{particles} particles, {title}"),
                 ("particles", "", particles),
                 ("width", "Channels|Ch.", width),
                 ("change" * bool(change), "Change (points)|Change", change, difference),
-                ("paper", "Paper", results.paper(name) if name in changed else "—"),
+                *results.paper_cells(results.role(name).claim if name in changed else ""),
                 *_cells(results, name),
             ]
         )
@@ -285,7 +285,7 @@ def robustness(results: ExperimentResults) -> Figure:
     axes[2].minorticks_off()
     axes[0].set_ylabel("test accuracy (%)")
     canvas.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=6.5)
-    name_data(canvas, drawn, "Bars: 95 % intervals.")
+    name_data(canvas, drawn, "Bars: 95 % intervals; none while a network still improves.")
     ends = (f"{name} {results.measures[name, 'test_accuracy'].text} %" for name in drawn)
     return Figure(canvas, f"Accuracy on changed test clouds. Unchanged: {', '.join(ends)}.")
 

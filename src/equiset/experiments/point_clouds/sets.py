@@ -51,5 +51,7 @@ def make_sets(settings: CloudSets, seed: int, store: Path, folder: Path) -> None
         meshes={name: int((split == name).sum()) for name in names},
         skipped=len(about["skipped"]),
         twins=about["twins"],
+        # Only where it is not what every published run has: the description is part of the name of a checkpoint.
+        **({"up": about["up"]} if about.get("up", "z") != "z" else {}),
     )
     write_json(folder / "sets.json", described)

@@ -118,3 +118,15 @@ class ExperimentSettings(Experiment):
     robustness: Robustness
     activations: Activations
     winners: Winners = Winners()
+
+    @model_validator(mode="after")
+    def _neighbours_exist(self) -> "ExperimentSettings":
+        for name in self.running:
+            variant = self.variants[name]
+            particles = self.sets[variant.sets].particles
+            if variant.model == "graph" and variant.neighbours >= particles:
+                raise ValueError(
+                    f"variants.{name}.neighbours: a particle of {particles} has {particles - 1} neighbours at most, "
+                    f"not {variant.neighbours}"
+                )
+        return self

@@ -24,6 +24,11 @@ def preprocess(run: Trained, values: np.ndarray, offsets: np.ndarray) -> Tensor 
     with the number of rows at the end."""
     features = len(task.feature_names(run.settings))
     values = check_array(values, f"values (members, {features})", features).astype(np.float32)
+    offsets = check_array(offsets, "offsets (clusters + 1,)")
+    if offsets.dtype.kind == "f" or [*offsets[:1], *offsets[-1:]] != [0, len(values)] or (np.diff(offsets) < 1).any():
+        raise EquisetError(
+            f"expected offsets that are whole numbers and grow from 0 to the {len(values)} rows of values"
+        )
     return task.preprocess(values, offsets, *task.feature_scales(run.settings, run.sets), run.settings.model == "set")
 
 
@@ -39,6 +44,9 @@ def predict(runs: list[Trained], source: Path, reject: Reject) -> Tables:
     if path is None:
         raise EquisetError(f"{source} holds no file of members: *members* that ends in {', '.join(_ENDINGS)}")
     members = _read(path, ["ID", *names, *["P_CEN"] * (footnote and clusters is None)])
+    for name in names:
+        if not _is_number(members[name].type):
+            raise EquisetError(f"{path}: {name} must hold numbers, and holds {members[name].type}")
     if not len(members):
         raise EquisetError(f"{path} holds no member")
     if members["ID"].null_count:
@@ -68,19 +76,33 @@ def _read(path: Path, names: list[str]) -> pa.Table:
             raise EquisetError(f"{path} lacks the columns {', '.join(missing)}; see docs/predict.md")
     else:
         table = read_table(path, names)
+    try:
+        ids = table["ID"].cast(pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise EquisetError(f"{path}: ID, the number of the cluster, must hold whole numbers ({reason})") from None
+    table = table.set_column(table.column_names.index("ID"), "ID", ids)
     return table.select([name for name in table.column_names if name in {*names, "OBJID"}])
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
 
 def _centres(path: Path, members: pa.Table, apart: bool) -> np.ndarray:
     """Return the P_CEN of each member's cluster, from the members' own table or, `apart`, from the clusters'."""
     table = _read(path, ["ID", "P_CEN"]) if apart else members
+    kind = table["P_CEN"].type
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    if not (lists and _is_number(kind.value_type)):
+        raise EquisetError(f"{path}: P_CEN must hold {CANDIDATES} numbers in each row, and holds {kind}")
     flat = pc.list_flatten(table["P_CEN"]).to_numpy()
     if len(flat) != CANDIDATES * len(table):
         raise EquisetError(f"{path}: P_CEN must hold {CANDIDATES} numbers in each row")
     centres = flat.astype(np.float32).reshape(-1, CANDIDATES)
     if not apart:
         return centres
-    place = pc.index_in(members["ID"].cast(pa.int64()), table["ID"].cast(pa.int64()))
+    place = pc.index_in(members["ID"], table["ID"])
     if place.null_count:
         strange = members["ID"].to_numpy()[place.is_null().to_numpy()][0]
         raise EquisetError(f"the members name the cluster {strange}, which is not among the clusters")

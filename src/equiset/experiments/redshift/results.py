@@ -14,7 +14,7 @@ from equiset.results.figures import Canvas, Figure, name_data
 from equiset.results.palette import BLACK, GREY
 from equiset.results.palette import MODELS as COLOURS
 from equiset.results.runs import Run, measured_on
-from equiset.results.tables import Cell, Table
+from equiset.results.tables import ABOUT_SPREAD, Cell, Table
 
 MODELS = {"set": "set layers", "mlp": "perceptron"}
 FORMS = {"max-norm": "eq. 5", "max": "eq. 4"}
@@ -42,7 +42,7 @@ def scatter(results: ExperimentResults) -> Table:
                 ("variant", "Estimate", name, _title(name, runs).removesuffix(", table columns")),
                 ("scatter", "Scatter", scatter),
                 ("scatter_sd_over_seeds", "95 % interval|", scatter.seed_sd, scatter.interval),
-                ("paper", "Paper", results.paper_on(CATALOGUE_CLAIM) if prefix else results.paper(name)),
+                *results.paper_cells(CATALOGUE_CLAIM if prefix else results.role(name).claim),
                 ("bias", "Bias", bias, scatter.format(bias.value, sign=True)),
                 ("nmad", "NMAD", found["nmad"], scatter.format(found["nmad"].value)),
                 ("outliers", "Outliers (%)|Outl. (%)", found["outliers"], found["outliers"].text),
@@ -53,7 +53,7 @@ def scatter(results: ExperimentResults) -> Table:
         if not prefix:
             less, settings = results.measures[variant, "scatter_less_catalogue"], runs[name][0].settings
             rows[-1] += [
-                ("scatter_minus_catalogue", "Less catalogue|", less, f"{less.text} ({less.interval})"),
+                ("scatter_minus_catalogue", "Less catalogue|", less, less.with_interval),
                 ("features", "Features|", settings["features"], FEATURES[settings["features"]]),
                 ("form", "", settings["form"] if settings["model"] == "set" else None),
                 *((key, "", settings[key]) for key in ("model", "dropout", "target")),
@@ -64,13 +64,14 @@ def scatter(results: ExperimentResults) -> Table:
         rows,
         "Redshifts of galaxies in test clusters.",
         f"Scatter: mean |z − z_spec| / (1 + z_spec) over {whole.answers:,} galaxies with a spectrum in {whole.items:,} "
-        "test clusters (all seeds), after the last epoch. ± and intervals are over clusters, whose galaxies err "
-        "together, and over seeds, with fewer than three over the last epochs of training. Less catalogue: the "
+        "test clusters (all seeds), after the last epoch. Test items are clusters, whose galaxies err together. Less "
+        "catalogue: the "
         "difference from the catalogue's own estimate, the Z_LAMBDA of the host cluster. NMAD: normalised median "
         f"absolute deviation. Outliers: off by more than {OUTLIER:g} (1 + z_spec).",
         f"{sets['removed_members']:,} members of training clusters are galaxies that are in test clusters as well; "
         f"they were removed from the {_members_before_removal(sets):,} for training (seed {sets['seed']})."
         + _about_holdout(sets),
+        ABOUT_SPREAD,
         measured_on(runs),
     )
 
