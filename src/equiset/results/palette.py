@@ -20,10 +20,6 @@ MARKERS = {"I": "s", "II": "^", "III": "D", "IV": "o"}
 MARKERS |= {"set-layer": "o", "set-pooling": "D", "graph": "v", "set": "o", "mlp": "s"}
 """Shapes for the same, where colours cannot be told apart."""
 
-MANY = ("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499")
-MANY += ("#4477AA", "#66CCEE", "#228833", "#CCBB44", "#EE6677", "#AA3377", "#BBBBBB")
-"""Paul Tol's muted and bright palettes: more colours where one for each kind of model does not tell runs apart."""
-
 
 def shade(colour: str, share: float) -> str:
     """Return a colour, darker by a share from 0 to 1, or lighter by one from 0 to -1: for kinds of one model."""
