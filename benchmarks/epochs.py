@@ -52,9 +52,13 @@ class Asked:
         yield next(iter(self.task.train_batches(generator)))
         print("step", time.process_time() - started, flush=True)  # the loop is back, so the step is done
 
-    def validation_batches(self) -> Iterator[Any]:
+    def validation_batches(self) -> dict[str, Iterator[Any]]:
+        first, batches = next(iter(self.task.validation_batches().items()))
+        return {first: self._one_of(batches)}
+
+    def _one_of(self, batches: Iterator[Any]) -> Iterator[Any]:
         started, sets = time.process_time(), 0
-        for batch in self.task.validation_batches():
+        for batch in batches:
             sets = len(batch[1])
             yield batch
             break

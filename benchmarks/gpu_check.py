@@ -102,7 +102,7 @@ class Tasks:
         settings = self.config.experiment(experiment)
         chosen = settings.variants[variant]
         changed = chosen.training.model_copy(update={"epochs": 1} | self.training | training)
-        narrow = {"width": 8} if self.small and hasattr(chosen, "width") else {}
+        narrow = {"width": 16} if self.small and hasattr(chosen, "width") else {}
         chosen = chosen.model_copy(update={"training": changed} | narrow)
         store, sets = self.store(settings.dataset), self.sets(experiment, chosen.sets)
         return experiment_module(experiment, "task").Task(chosen, store, sets, device)

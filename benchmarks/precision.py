@@ -77,7 +77,7 @@ def compare(task: Task) -> float:
     """Return how far the imitation is from torch's own bfloat16, beside how far that is from float32."""
     torch.manual_seed(0)
     model = task.build_model()
-    images = next(task.validation_batches())[0][:8]
+    images = next(task.validation_batches()["validation"])[0][:8]
     with torch.no_grad():
         exact = model(images)
         with torch.autocast("cpu", torch.bfloat16):

@@ -42,8 +42,14 @@ def test_the_shipped_changes_of_the_config_are_valid(name):
 
 
 def test_a_cloud_has_more_particles_than_neighbours():
+    graphs = ("graph-1000", "graph-1000-normalised")
+
     def clouds(neighbours, **more):
-        change = {"sets": {"P1000": {"particles": 8}}, "variants": {"graph-1000": {"neighbours": neighbours}}, **more}
+        change = {
+            "sets": {"P1000": {"particles": 8}},
+            "variants": {name: {"neighbours": neighbours} for name in graphs},
+        }
+        change |= more
         return merge(RAW, {"experiments": {"point_clouds": change}})
 
     with pytest.raises(EquisetError, match=r"point_clouds.*variants\.graph-1000\.neighbours: a particle of 8 has 7"):

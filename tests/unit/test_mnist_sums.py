@@ -201,7 +201,7 @@ def test_the_task_serves_every_set_once_per_epoch(store, tmp_path):
     again = torch.cat([labels for _, labels in task.train_batches(torch.Generator().manual_seed(1))])
     assert not torch.equal(labels, again)
     assert torch.equal(labels.sort().values, task.splits["train"][1].sort().values)
-    images, _ = next(task.validation_batches())
+    images, _ = next(task.validation_batches()["validation"])
     assert images.min() >= 0
     assert images.max() <= 1
 
@@ -226,12 +226,26 @@ def test_predictions_cover_both_splits_and_agree_with_the_network(store, tmp_pat
     predictions = task.predict(model)
     assert (predictions["split"].value_counts()[["train", "validation"]] == [400, 200]).all()
     assert (predictions["label"].to_numpy() == table["label"].to_numpy()).all()
-    images, _ = next(task.validation_batches())
+    images, _ = next(task.validation_batches()["validation"])
     first = predictions[predictions["split"] == "validation"].iloc[:256]
     assert (model(images).argmax(1).numpy() == first["predicted"].to_numpy()).all()
     assert first["probability"].between(0, 1).all()
     whole = predictions[predictions["split"] == "validation"]
     offsets = whole["predicted"] - whole["label"].mean()
     validated = evaluate(task, model, "float32", task.device)
-    assert validated["distance_from_mean"] == pytest.approx(offsets.abs().mean(), rel=1e-5)
-    assert validated["accuracy"] == pytest.approx((whole["predicted"] == whole["label"]).mean())
+    assert validated["validation_distance_from_mean"] == pytest.approx(offsets.abs().mean(), rel=1e-5)
+    assert validated["validation_accuracy"] == pytest.approx((whole["predicted"] == whole["label"]).mean())
+
+
+def test_memorised_sets_are_told_from_memorised_images(store, tmp_path):
+    """New sets of the same images: each image as often as in training, together with others."""
+    table = draw(store, tmp_path / "sets")
+    task = Task(variant(), store, tmp_path / "sets", torch.device("cpu"))
+    assert list(task.validation_batches()) == ["validation", "own_sets", "same_images"]
+    train = np.stack(table.loc[table["split"] == "train", "members"].to_numpy())
+    members, labels = (part.numpy() for part in task.same_images)
+    assert sorted(members.ravel()) == sorted(train.ravel())
+    assert len({*map(frozenset, members)} & {*map(frozenset, train)}) < len(train) / 4
+    assert (labels == np.load(store / "labels.npy")[members].sum(1)).all()
+    own = torch.cat([labels for _, labels in task.validation_batches()["own_sets"]])
+    assert own.tolist() == table.loc[table["split"] == "train", "label"].tolist()

@@ -22,7 +22,7 @@ from equiset.experiments.point_clouds.networks import (
     TwoProducts,
 )
 from equiset.experiments.point_clouds.pool import Pool
-from equiset.experiments.point_clouds.results import figure3, robustness, table1
+from equiset.experiments.point_clouds.results import figure3, later_networks, robustness, table1
 from equiset.experiments.point_clouds.sets import make_sets
 from equiset.experiments.point_clouds.settings import Activations, CloudSets, CloudVariant
 from equiset.experiments.point_clouds.task import Clouds, Task
@@ -30,7 +30,7 @@ from equiset.files import read_json
 from equiset.nn import SetLayer, SetNorm
 from equiset.nn.winning_rows import CHUNK_BYTES
 from equiset.results.figures import NothingToShowError
-from equiset.training.loop import train
+from equiset.training.loop import evaluate, train
 
 from .made_up_runs import results_of, write_run
 
@@ -133,9 +133,9 @@ def test_training_sees_new_particles_in_every_epoch(store, sets):
     assert not torch.equal(one, other)
 
 
-@pytest.mark.parametrize("model", ["set-layer", "set-pooling", "graph"])
+@pytest.mark.parametrize("model", ["set-layer", "set-pooling", "graph", "pointnet", "set-transformer"])
 def test_models_learn_and_do_not_see_the_order(store, sets, tmp_path, model):
-    settings = variant(model=model, dropout=0.0, width=16)
+    settings = variant(model=model, dropout=0.0, width=64 if model == "pointnet" else 16)
     optimizer = settings.training.optimizer.model_copy(update={"learning_rate": 0.03})
     training = settings.training.model_copy(update={"epochs": 12, "optimizer": optimizer})
     task = Task(settings.model_copy(update={"training": training}), store, sets, CPU)
@@ -155,6 +155,52 @@ def test_the_norm_forms_have_the_parameters_of_the_pooling_model(form):
         for name, changes in {"set": {"form": form}, "pooling": {"model": "set-pooling"}}.items()
     }
     assert (count["set"] == count["pooling"]) == (form == "max-norm")
+
+
+def test_the_set_transformer_is_its_published_definition():
+    """Multihead attention written out, head by head, without the fused product."""
+    torch.manual_seed(0)
+    settings = variant(model="set-transformer", layers=2, width=12, dropout=0.0)
+    encoder, x = CloudNet(settings, 40).double().encoder, torch.randn(3, 20, 3, dtype=torch.double)
+
+    def attention(block, queries, members):
+        q, k, v = block.query(queries), block.key(members), block.value(members)
+        parts = []
+        for head in range(4):
+            some = slice(3 * head, 3 * head + 3)
+            weights = (q[..., some] @ k[..., some].transpose(1, 2) / 12**0.5).softmax(2)
+            parts.append(q[..., some] + weights @ v[..., some])
+        h = torch.cat(parts, 2)
+        return h + block.out(h).relu()
+
+    members = x
+    for layer in encoder.layers:
+        members = attention(layer.spread, members, attention(layer.gather, layer.points.expand(3, -1, -1), members))
+    pooled = attention(encoder.pool, encoder.query.expand(3, -1, -1), members).squeeze(1)
+    torch.testing.assert_close(encoder(x), pooled, rtol=1e-12, atol=1e-12)
+
+
+def test_pointnet_has_its_published_layers_and_takes_a_single_cloud():
+    network = CloudNet(variant(model="pointnet", width=1024, dense=512), 40)
+    widths = [layer.out_features for layer in network.modules() if isinstance(layer, torch.nn.Linear)]
+    assert widths == [64, 64, 64, 128, 1024, 512, 256, 40]
+    normalised = [layer.num_features for layer in network.modules() if isinstance(layer, torch.nn.BatchNorm1d)]
+    assert normalised == widths[:-1]
+    # The last batch of an epoch may have one cloud, whose single row after the pooling has no deviation.
+    assert network.train()(torch.randn(1, 20, 3)).isfinite().all()
+
+
+def test_test_meshes_are_watched_by_epoch_unless_meshes_are_held_out(store, sets, tmp_path):
+    make_sets(CloudSets(particles=20, draws=2, holdout=0.5), 0, store, tmp_path / "held")
+    for folder, kind, count in ((sets, "test", 40), (tmp_path / "held", "validation", 20)):
+        ((name, batches),) = Task(variant(), store, folder, CPU).validation_batches().items()
+        assert (name, sum(len(labels) for _, labels in batches)) == (kind, count)
+    task = Task(variant(), store, sets, CPU)
+    network = task.build_model().eval()
+    predicted = task.predict(network).query("draw == 0")
+    assert evaluate(task, network, "float32", CPU)["test_accuracy"] == pytest.approx(
+        (predicted["predicted"] == predicted["label"]).mean()
+    )
 
 
 def test_size_and_place_of_a_cloud_do_not_matter():
@@ -278,8 +324,9 @@ def test_rows_without_gradient_change_nothing():
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
-def test_the_graph_model_is_the_plain_composition():
-    settings = variant(model="graph", width=7, neighbours=3, dropout=0.5)
+@pytest.mark.parametrize("self_loops", [False, True])
+def test_the_graph_model_is_the_plain_composition(self_loops):
+    settings = variant(model="graph", width=7, neighbours=3, dropout=0.5, self_loops=self_loops)
     torch.manual_seed(0)
     encoder, clouds = CloudNet(settings, 40).encoder, torch.randn(4, 15, 3)
     graph = make_graph(clouds, 3)
@@ -288,7 +335,11 @@ def test_the_graph_model_is_the_plain_composition():
         x = clouds
         for layer in encoder.layers:
             rows = x.flatten(0, 1)
-            rows = layer.node(rows) + layer.neighbours(NeighbourMean.apply(rows, graph))
+            mean = NeighbourMean.apply(rows, graph)
+            if self_loops:  # a node counts as one of the four that are averaged
+                rows = layer.node(torch.stack([rows, mean, mean, mean]).mean(0))
+            else:
+                rows = layer.node(rows) + layer.neighbours(mean)
             x = encoder.dropout(torch.nn.functional.elu(rows).view(4, 15, -1))
         return x.amax(1)
 
@@ -377,3 +428,20 @@ def test_table_1_is_also_given_without_the_twins(tmp_path):
         with pytest.raises((MissingFileError, NothingToShowError)):
             figure(results_of("point_clouds", run))
     assert "Twins: 4 test meshes have exactly the triangles of a training mesh" in " ".join(shown.notes)
+
+
+def test_later_networks_have_a_table_of_their_own(tmp_path):
+    """Set layers stand beside them; what the best test epoch would have gained is a column, and decides nothing."""
+    table = pd.DataFrame({"mesh": np.arange(40), "draw": 0, "label": 1, "predicted": [1] * 20 + [0] * 20})
+    table["twin_in_training"] = False
+    about = {"twins": dict.fromkeys(("test_meshes", "across_split", "across_classes"), 0), "meshes": {"test": 40}}
+    about |= {"skipped": 0, "classes": 40, "particles": 100}
+    runs = [write_run(tmp_path, "point_clouds", name, table, **about) for name in ("set-100", "pointnet-100")]
+    metrics = runs[1].metrics.assign(test_accuracy=[0.6, *[0.5] * 19])
+    metrics.to_parquet(runs[1].folder / "metrics.parquet")
+    results = results_of("point_clouds", *runs)
+    assert list(table1(results).numbers["variant"].dropna()) == ["set-100"]
+    shown = later_networks(results).numbers.set_index("variant")
+    assert list(shown.index) == ["set-100", "pointnet-100"]
+    row = shown.loc["pointnet-100"]
+    assert (row["test_accuracy"], row["best_epoch"], row["best_epoch_gain"]) == pytest.approx((0.5, 0.6, 0.1))

@@ -107,7 +107,7 @@ def test_no_galaxy_is_in_two_splits(store, tmp_path, holdout):
         # The first feature of the fixture is the number of the row: what networks are really given.
         seen = np.concatenate([_first_feature(task, batch) for batch in task.train_batches(torch.Generator())])
         assert sorted(seen) == task.splits["train"].numbers.tolist()
-        watched = [row for batch in task.validation_batches() for row in _first_feature(task, batch)]
+        watched = [row for batch in task.validation_batches()["validation"] for row in _first_feature(task, batch)]
         assert watched == task.splits["holdout"].numbers.tolist()
 
 
@@ -243,7 +243,7 @@ def test_both_readings_have_17_features_and_models_equal_parameters(store, tmp_p
     clusters = pq.read_table(store / "clusters.parquet").to_pandas().set_index("ID")
     assert (table["z_catalogue"].to_numpy() == clusters["Z_LAMBDA"].loc[table["cluster"]].to_numpy()).all()
     assert set(table["split"]) == {"test"}
-    assert not list(task.validation_batches())
+    assert not list(task.validation_batches()["validation"])
     if features == "footnote":
         x, *_ = task._batch(*next(task._in_order("test")))
         values = (x.rows if model == "set" else x).numpy()[:, -5:] * task.scale[-5:] + task.shift[-5:]

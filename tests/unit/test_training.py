@@ -15,8 +15,9 @@ from torch import nn
 
 from equiset.config.training import Training
 from equiset.errors import EquisetError
+from equiset.training import loop
 from equiset.training.devices import choose_device
-from equiset.training.loop import checkpoint_key, fix_seeds, read_checkpoint, train
+from equiset.training.loop import checkpoint_key, fix_seeds, make_optimizer, read_checkpoint, train
 
 CPU = torch.device("cpu")
 SPEC = {
@@ -55,7 +56,7 @@ class Line:
             yield self.x[order] * scale, self.y[order]
 
     def validation_batches(self):
-        yield self.x, self.y
+        return {"validation": iter([(self.x, self.y)])}
 
     def loss(self, model, batch):
         x, y = batch
@@ -274,3 +275,21 @@ def test_jobs_side_by_side_take_gpus_of_their_own(tmp_path):
     assert last[1] == 0, "whoever ends gives it back"
     for started, _ in (last, second):
         started.communicate()
+
+
+def test_the_learning_rate_is_lowered_after_some_epochs(tmp_path):
+    rates = []
+
+    class Watched(Line):
+        def train_batches(self, generator):
+            rates.append(optimizers[-1].param_groups[0]["lr"])
+            return super().train_batches(generator)
+
+    optimizers = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            loop, "make_optimizer", lambda *given: optimizers.append(make_optimizer(*given)) or optimizers[-1]
+        )
+        train(Watched(), training(epochs=5, lower_after=[1, 3], lower_by=0.5), 7, CPU, tmp_path / "a.pt")
+    first = training().optimizer.learning_rate
+    assert rates == [first, first / 2, first / 2, first / 4, first / 4]

@@ -37,6 +37,8 @@ class Training(Settings):
     gradient_clip: float | None = Field(None, gt=0)
     """Largest norm of the gradient; empty for no limit."""
     lower_after: tuple[Annotated[int, Field(gt=0)], ...] = ()
-    """Epochs after which the learning rate falls to a tenth of what it was."""
+    """Epochs after which the learning rate is lowered."""
+    lower_by: float = Field(0.1, gt=0, le=1)
+    """What it is multiplied by each time."""
     validate_every: int = Field(1, gt=0)
     """Epochs from one validation to the next; the last epoch is always followed by one."""

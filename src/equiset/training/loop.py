@@ -46,7 +46,8 @@ class Task(Protocol):
     def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yield one epoch of batches in the order that `generator` decides."""
 
-    def validation_batches(self) -> Iterator[Batch]: ...
+    def validation_batches(self) -> dict[str, Iterator[Batch]]:
+        """Return what a network is measured on after an epoch, by the word that the names of its metrics begin with."""
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Sums]:
         """Return the loss to minimise, a mean over `sums["sets"]`, and the sums that the metrics are made of."""
@@ -128,7 +129,7 @@ def train(
         _require_finite(epoch, trained, model, optimizer)
         row = {"epoch": epoch, **{f"train_{name}": value for name, value in trained.items()}}
         if _validates(settings, epoch):
-            row |= _validation(task, model, settings, device)
+            row |= evaluate(task, model, settings.precision, device)
         progress.epochs = epoch
         progress.metrics.append(row)
         progress.epoch_seconds.append(round(time.perf_counter() - started, 3))
@@ -144,24 +145,23 @@ def _validates(settings: Training, epoch: int) -> bool:
     return epoch % settings.validate_every == 0 or epoch == settings.epochs
 
 
-def _validation(task: Task, model: nn.Module, settings: Training, device: torch.device) -> dict[str, float]:
-    validated = evaluate(task, model, settings.precision, device)
-    return {f"validation_{name}": value for name, value in validated.items()}
-
-
 def _settle_validation(
     progress: Progress, task: Task, model: nn.Module, settings: Training, device: torch.device
 ) -> None:
     """Let a run that goes on have the validations of one made at once: its length decides which epoch is the last."""
     for row in progress.metrics:
         if not _validates(settings, row["epoch"]):
-            for name in [name for name in row if name.startswith("validation_")]:
+            for name in [name for name in row if not _of_training(name)]:
                 del row[name]
     # Interrupted on the way to a later epoch, a run may have come to the end of this one without a validation.
     if progress.metrics and progress.epochs == settings.epochs:
         last = progress.metrics[-1]
-        if not any(name.startswith("validation_") for name in last):
-            last |= _validation(task, model, settings, device)
+        if all(map(_of_training, last)):
+            last |= evaluate(task, model, settings.precision, device)
+
+
+def _of_training(name: str) -> bool:
+    return name == "epoch" or name.startswith("train_")
 
 
 def _train_epoch(
@@ -175,7 +175,8 @@ def _train_epoch(
 ) -> dict[str, float]:
     fix_seeds(seed, epoch)
     for group in optimizer.param_groups:
-        group["lr"] = settings.optimizer.learning_rate * 0.1 ** sum(epoch > last for last in settings.lower_after)
+        lowered = sum(epoch > last for last in settings.lower_after)
+        group["lr"] = settings.optimizer.learning_rate * settings.lower_by**lowered
     model.train()
     batches = task.train_batches(torch.Generator().manual_seed(torch.initial_seed()))
     totals: Sums = {}
@@ -211,13 +212,16 @@ def _require_finite(epoch: int, metrics: dict[str, float], model: nn.Module, opt
 
 @torch.no_grad()
 def evaluate(task: Task, model: nn.Module, precision: str, device: torch.device) -> dict[str, float]:
-    """Return the validation metrics of a network."""
+    """Return the metrics of a network on all that the task validates with."""
     model.eval()
-    totals: Sums = {}
+    metrics = {}
     with arithmetic(precision, device):
-        for batch in task.validation_batches():
-            _add(totals, task.loss(model, batch)[1])
-    return _means(totals)
+        for kind, batches in task.validation_batches().items():
+            totals: Sums = {}
+            for batch in batches:
+                _add(totals, task.loss(model, batch)[1])
+            metrics |= {f"{kind}_{name}": value for name, value in _means(totals).items()}
+    return metrics
 
 
 def _add(totals: Sums, sums: Sums) -> None:

@@ -17,6 +17,9 @@ from equiset.experiments.mnist_sums.settings import MnistVariant
 from equiset.files import read_json, read_parquet
 from equiset.training.loop import Batch, Sums
 
+PROBED = 2000
+"""Training sets, and new sets of their images, that a network is measured on after an epoch."""
+
 
 class Task:
     """The sum of a set of digits as a classification; see `equiset.training.loop.Task`."""
@@ -35,6 +38,10 @@ class Task:
             )
             for split, part in table.groupby("split", observed=True)
         }
+        members = np.stack(table.loc[table["split"] == "train", "members"].to_numpy())
+        new = np.random.default_rng(0).permutation(members.ravel()).reshape(members.shape)[:PROBED]
+        sums = np.load(store / "labels.npy")[new].sum(1, dtype=np.int64)
+        self.same_images = tuple(torch.from_numpy(part).to(device) for part in (new.astype(np.int64), sums))
         self.mean_label = self.splits["validation"][1].float().mean()
 
     def build_model(self) -> nn.Module:
@@ -42,17 +49,21 @@ class Task:
 
     def train_batches(self, generator: torch.Generator) -> Iterator[Batch]:
         order = torch.randperm(len(self.splits["train"][0]), generator=generator).to(self.device)
-        return self._batches("train", order.split(self.settings.training.batch_size))
+        return self._batches(*self.splits["train"], order.split(self.settings.training.batch_size))
 
-    def validation_batches(self) -> Iterator[Batch]:
-        return self._eval_batches("validation")
+    def validation_batches(self) -> dict[str, Iterator[Batch]]:
+        """Return the validation sets, some training sets, and as many new sets of the same images.
 
-    def _eval_batches(self, split: str) -> Iterator[Batch]:
-        order = torch.arange(len(self.splits[split][0]), device=self.device)
-        return self._batches(split, order.split(256))
+        A network that has memorised sets knows the second kind alone; one that has memorised images, the third too.
+        """
+        own_sets = tuple(part[:PROBED] for part in self.splits["train"])
+        parts = {"validation": self.splits["validation"], "own_sets": own_sets, "same_images": self.same_images}
+        return {name: self._in_order(*part) for name, part in parts.items()}
 
-    def _batches(self, split: str, orders: tuple[Tensor, ...]) -> Iterator[Batch]:
-        members, labels = self.splits[split]
+    def _in_order(self, members: Tensor, labels: Tensor) -> Iterator[Batch]:
+        return self._batches(members, labels, torch.arange(len(labels), device=self.device).split(256))
+
+    def _batches(self, members: Tensor, labels: Tensor, orders: tuple[Tensor, ...]) -> Iterator[Batch]:
         for order in orders:
             yield preprocess(self.images[members[order]], self.shift, self.scale), labels[order]
 
@@ -71,7 +82,7 @@ class Task:
         """Return the predicted sum of every training and validation set, without dropout."""
         parts = []
         for split in self.splits:
-            for images, labels in self._eval_batches(split):
+            for images, labels in self._in_order(*self.splits[split]):
                 probability, predicted = model(images).float().softmax(1).max(1)
                 columns = {"label": labels, "predicted": predicted, "probability": probability}
                 part = pd.DataFrame({name: column.cpu().numpy() for name, column in columns.items()})

@@ -45,8 +45,8 @@ class Task:
         order = torch.randperm(len(self.splits["train"][0]), generator=generator).numpy()
         return self._batches("train", order, self.settings.training.batch_size)
 
-    def validation_batches(self) -> Iterator[Batch]:
-        return self._in_order("validation")
+    def validation_batches(self) -> dict[str, Iterator[Batch]]:
+        return {"validation": self._in_order("validation")}
 
     def _in_order(self, split: str, most: int | None = None) -> Iterator[Batch]:
         return self._batches(split, np.arange(len(self.splits[split][0]))[:most], EVALUATED)

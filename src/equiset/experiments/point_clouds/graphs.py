@@ -19,6 +19,9 @@ _AT_ONCE = 2**28  # bytes of distances
 class Graph(Protocol):
     """A x, where each row of A has 1 / neighbours at the neighbours of a node; (nodes of all clouds, channels)."""
 
+    degree: int
+    """Neighbours of each node."""
+
     def mean(self, x: Tensor) -> Tensor: ...
 
     def sum_back(self, gradient: Tensor) -> Tensor:
@@ -36,10 +39,10 @@ class SparseGraph:
     def __init__(self, clouds: np.ndarray, neighbours: int):
         nodes = clouds.shape[1]
         near = np.concatenate([nearest(cloud, neighbours) + number * nodes for number, cloud in enumerate(clouds)])
-        size, degree = near.shape
+        size, self.degree = near.shape
         shape = (size, size)
-        values = np.full(near.size, 1 / max(degree, 1), dtype=np.float32)
-        forward = csr_array((values, near.ravel(), degree * np.arange(size + 1)), shape)
+        values = np.full(near.size, 1 / max(self.degree, 1), dtype=np.float32)
+        forward = csr_array((values, near.ravel(), self.degree * np.arange(size + 1)), shape)
         # Columns in order are the rows of the transpose.
         backward = forward.tocsc()
         self.matrix, self.transposed = _to_torch(forward), _to_torch(backward)

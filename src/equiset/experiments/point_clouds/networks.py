@@ -1,4 +1,4 @@
-"""The networks of Table 1."""
+"""The networks of Table 1, and two later ones."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
 
 from equiset.experiments.point_clouds.graphs import Graph, NeighbourMean, make_graph
-from equiset.experiments.point_clouds.settings import CloudVariant
+from equiset.experiments.point_clouds.settings import HEADS, CloudVariant
 from equiset.nn import SetDropout, SetEncoder, SetNorm, SetPool
 from equiset.nn.ways import may_look
 from equiset.nn.winning_rows import CHUNK_BYTES
@@ -118,16 +118,21 @@ class PoolingEncoder(nn.Module):
 class GraphLayer(nn.Module):
     """y = x L + A x G + b, where A x is the mean over the neighbours: the set layer with A in place of 1 1^T.
 
+    With self-loops, y = A' x G + b, where A' x is the mean over a node and its neighbours: Kipf and Welling's
+    normalised adjacency, in which all nodes of this graph have the same degree.
+
     Shapes: (nodes of all clouds, in) -> (nodes of all clouds, out).
     """
 
-    def __init__(self, in_features: int, out_features: int):
+    def __init__(self, in_features: int, out_features: int, self_loops: bool = False):
         super().__init__()
         self.node = nn.Linear(in_features, out_features)
-        self.neighbours = nn.Linear(in_features, out_features, bias=False)
+        self.neighbours = None if self_loops else nn.Linear(in_features, out_features, bias=False)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         mean = NeighbourMean.apply(x, graph)
+        if self.neighbours is None:
+            return self.node((x + graph.degree * mean) / (graph.degree + 1))
         if torch.is_autocast_enabled(x.device.type):
             return self.node(x) + self.neighbours(mean)
         return TwoProducts.apply(x, mean, self.node.weight, self.node.bias, self.neighbours.weight)
@@ -166,7 +171,7 @@ class GraphEncoder(nn.Module):
         super().__init__()
         widths = [3] + [settings.width] * settings.layers
         self.neighbours = settings.neighbours
-        self.layers = nn.ModuleList(GraphLayer(before, after) for before, after in pairwise(widths))
+        self.layers = nn.ModuleList(GraphLayer(*pair, settings.self_loops) for pair in pairwise(widths))
         self.dropout = SetDropout(settings.dropout)
         self.pool = SetPool("max")
 
@@ -182,6 +187,87 @@ class GraphEncoder(nn.Module):
         return self.dropout(F.elu(x).unsqueeze(1)).squeeze(1)
 
 
+class BatchNorm(nn.BatchNorm1d):
+    """Batch normalisation that takes a single row, of which it has no deviation, by its running values."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if len(x) > 1:
+            return super().forward(x)
+        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+
+
+def _dense_layers(widths: Sequence[int]) -> list[nn.Module]:
+    """Return fully connected layers, each with batch normalisation and ReLU."""
+    return [part for pair in pairwise(widths) for part in (nn.Linear(*pair), BatchNorm(pair[1]), nn.ReLU())]
+
+
+class PointNetEncoder(nn.Module):
+    """PointNet without its two alignment networks (Qi et al. 2017): layers of each point alone, then the maximum.
+
+    They have 64, 64, 64, 128 and 1024 channels if `width` is 1024.
+    """
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.layers = nn.Sequential(*_dense_layers([3, width // 16, width // 16, width // 16, width // 8, width]))
+        self.pool = SetPool("max")
+
+    def forward(self, clouds: Tensor) -> Tensor:
+        return self.pool(self.layers(clouds.flatten(0, 1)).unflatten(0, clouds.shape[:2]))
+
+
+class Attention(nn.Module):
+    """The Set Transformer's multihead attention block (Lee et al. 2019), without layer normalisation, as in its code
+    for point clouds: h = q + softmax(q k^T / sqrt(width)) v for each head, then h + relu(h W + b).
+
+    Shapes: (batch, m, in) queries, (batch, n, in) members -> (batch, m, width).
+    """
+
+    def __init__(self, query_width: int, member_width: int, width: int):
+        super().__init__()
+        self.scale = width**-0.5
+        self.query, self.key = nn.Linear(query_width, width), nn.Linear(member_width, width)
+        self.value, self.out = nn.Linear(member_width, width), nn.Linear(width, width)
+
+    def forward(self, queries: Tensor, members: Tensor) -> Tensor:
+        projected = (self.query(queries), self.key(members), self.value(members))
+        q, k, v = (x.unflatten(2, (HEADS, -1)).transpose(1, 2) for x in projected)
+        h = q + F.scaled_dot_product_attention(q, k, v, scale=self.scale)
+        h = h.transpose(1, 2).flatten(2)
+        return h + F.relu(self.out(h))
+
+
+class InducedAttention(nn.Module):
+    """The Set Transformer's ISAB: learnt points look at the members, then each member looks at these points.
+
+    Shapes: (batch, members, in) -> (batch, members, width).
+    """
+
+    def __init__(self, in_width: int, width: int, points: int = 16):
+        super().__init__()
+        self.points = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, points, width)))
+        self.gather, self.spread = Attention(width, in_width, width), Attention(in_width, width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.spread(x, self.gather(self.points.expand(len(x), -1, -1), x))
+
+
+class SetTransformerEncoder(nn.Module):
+    """The Set Transformer for ModelNet40: induced attention, then pooling by attention with one learnt query (PMA)."""
+
+    def __init__(self, settings: CloudVariant):
+        super().__init__()
+        widths = [3] + [settings.width] * settings.layers
+        self.layers = nn.Sequential(*(InducedAttention(*pair) for pair in pairwise(widths)))
+        self.dropout = nn.Dropout(settings.dropout)
+        self.query = nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, 1, settings.width)))
+        self.pool = Attention(settings.width, settings.width, settings.width)
+
+    def forward(self, clouds: Tensor) -> Tensor:
+        members = self.dropout(self.layers(clouds))
+        return self.pool(self.query.expand(len(members), -1, -1), members).squeeze(1)
+
+
 class Divided(nn.Module):
     """A weight as the learnt one over a number: it starts divided, and moves by steps that are divided."""
 
@@ -195,8 +281,13 @@ class Divided(nn.Module):
 
 def make_encoder(settings: CloudVariant, particles: int | None = None) -> nn.Module:
     """Return what turns (batch, particles, 3) into (batch, width)."""
-    if settings.model == "graph":
-        return GraphEncoder(settings)
+    match settings.model:
+        case "graph":
+            return GraphEncoder(settings)
+        case "pointnet":
+            return PointNetEncoder(settings.width)
+        case "set-transformer":
+            return SetTransformerEncoder(settings)
     widths = [3] + [settings.width] * settings.layers
     if settings.model == "set-pooling":
         return PoolingEncoder(widths)
@@ -205,6 +296,21 @@ def make_encoder(settings: CloudVariant, particles: int | None = None) -> nn.Mod
         for layer in encoder.layers:
             register_parametrization(layer, "set_weight", Divided(particles))
     return encoder
+
+
+def make_head(settings: CloudVariant, classes: int) -> nn.Sequential:
+    """Return what turns (batch, width) into (batch, classes) logits."""
+    width, dense, dropout = settings.width, settings.dense, settings.dropout
+    match settings.model:
+        case "pointnet":
+            layers = _dense_layers([width, dense, dense // 2])
+            return nn.Sequential(*layers, nn.Dropout(dropout), nn.Linear(dense // 2, classes))
+        case "set-transformer":
+            return nn.Sequential(nn.Dropout(dropout), nn.Linear(width, classes))
+    # Graph layers have had their dropout before the pooling.
+    first, activation = (nn.Identity(), nn.ELU()) if settings.model == "graph" else (nn.Dropout(dropout), nn.Tanh())
+    hidden, last = nn.Linear(width, dense), nn.Linear(dense, classes)
+    return nn.Sequential(first, hidden, activation, nn.Dropout(dropout), last)
 
 
 class CloudNet(nn.Module):
@@ -218,18 +324,10 @@ class CloudNet(nn.Module):
 
     def __init__(self, settings: CloudVariant, classes: int, particles: int | None = None):
         super().__init__()
-        graph = settings.model == "graph"
         self.norm = SetNorm()
         self.transformation = Transformation(settings)
         self.encoder = make_encoder(settings, particles)
-        self.head = nn.Sequential(
-            # The graph layers have had their dropout before the pooling.
-            nn.Identity() if graph else nn.Dropout(settings.dropout),
-            nn.Linear(settings.width, settings.dense),
-            nn.ELU() if graph else nn.Tanh(),
-            nn.Dropout(settings.dropout),
-            nn.Linear(settings.dense, classes),
-        )
+        self.head = make_head(settings, classes)
 
     def forward(self, clouds: Tensor) -> Tensor:
         return self.head(self.encoder(self.transformation(self.norm(clouds))))

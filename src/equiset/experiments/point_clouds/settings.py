@@ -8,6 +8,11 @@ from equiset.config.experiment import Experiment, Name, Sets, Variant
 from equiset.config.settings import Settings
 from equiset.config.training import Decay
 
+HEADS = 4
+"""Heads of the Set Transformer's attention."""
+LATER = ("pointnet", "set-transformer")
+"""Models that are younger than the paper."""
+
 
 class CloudSets(Sets):
     """Clouds of particles on the surfaces of meshes, labelled with the mesh's class."""
@@ -23,9 +28,9 @@ class CloudSets(Sets):
 class CloudVariant(Variant):
     """One of the paper's models, or a change to one."""
 
-    model: Literal["set-layer", "set-pooling", "graph"]
-    """Set layers; fully connected layers of the same width; convolutions on the graph of nearest neighbours.
-    Each ends in a maximum over the particles."""
+    model: Literal["set-layer", "set-pooling", "graph", "pointnet", "set-transformer"]
+    """Set layers; fully connected layers of the same width; convolutions on the graph of nearest neighbours. Each of
+    these ends in a maximum over the particles. Then two later networks, PointNet and the Set Transformer."""
     form: Literal["sum", "mean", "max", "mean-norm", "max-norm"] = "max-norm"
     """Form of the set layers; `max-norm` is eq. 5, `max` eq. 4."""
     set_weight: Literal["plain", "by-set-size"] = "plain"
@@ -33,17 +38,21 @@ class CloudVariant(Variant):
     of a training cloud. Then it starts divided by that number, and its steps are divided too. Plain, a sum over
     hundreds of particles saturates tanh before the first step; with a smaller start alone, Adam's first step does."""
     layers: int = Field(3, ge=1)
-    """Number of set layers, or of what takes their place."""
+    """Number of set layers, or of what takes their place; `pointnet` always has five."""
     width: int = Field(gt=0)
-    """Channels of these layers."""
+    """Channels of these layers. Of `pointnet`, those of the last: the others have a sixteenth and an eighth."""
     dense: int = Field(gt=0)
-    """Units of the fully connected layer after the pooling."""
+    """Units of the fully connected layer after the pooling; of `pointnet`, the second has half as many."""
     dropout: float = Field(0.5, ge=0, lt=1)
-    """Rate of the two dropouts after the pooling; for `graph`, after each graph layer and the dense layer."""
+    """Rate of the two dropouts after the pooling; for `graph`, after each graph layer and the dense layer; for
+    `pointnet`, before the last layer; for `set-transformer`, before and after the pooling."""
     set_dropout: float = Field(0.0, ge=0, lt=1)
     """Rate of dropout after each set layer, a channel at once for all particles."""
     neighbours: int = Field(8, ge=1)
     """With `graph`, neighbours of each particle."""
+    self_loops: bool = False
+    """With `graph`, whether one product takes the mean over a particle and its neighbours (Kipf and Welling), instead
+    of one for the particle and one for its neighbours."""
     rotation_degrees: float = Field(0.0, ge=0, le=180)
     """While training, clouds are turned about z by a random angle up to this, either way."""
     scale: float = Field(1.0, gt=0, le=1)
@@ -52,9 +61,13 @@ class CloudVariant(Variant):
     """Whether the three axes share the factor."""
 
     @model_validator(mode="after")
-    def _set_weight_exists(self) -> "CloudVariant":
+    def _sizes_fit(self) -> "CloudVariant":
         if self.set_weight != "plain" and (self.model, self.form) != ("set-layer", "sum"):
             raise ValueError("set_weight: 'by-set-size' is for model: set-layer with form: sum")
+        if self.model == "pointnet" and (self.width % 16 or self.dense % 2):
+            raise ValueError("width: pointnet's must be a multiple of 16, and dense even")
+        if self.model == "set-transformer" and self.width % HEADS:
+            raise ValueError(f"width: set-transformer's must be a multiple of {HEADS}, its number of heads")
         return self
 
 
@@ -99,7 +112,7 @@ class ExperimentSettings(Experiment):
 
     title: ClassVar[str] = "Point cloud classification"
     dataset: ClassVar[str] = "modelnet40"
-    tables: ClassVar[tuple[str, ...]] = ("table1", "ablations")
+    tables: ClassVar[tuple[str, ...]] = ("table1", "ablations", "later_networks")
     figures: ClassVar[tuple[str, ...]] = ("figure2", "figure3", "robustness", "winners")
     from_data: ClassVar[tuple[str, ...]] = ("figure2",)
     from_analysis: ClassVar[dict[str, str]] = {
@@ -118,6 +131,12 @@ class ExperimentSettings(Experiment):
     robustness: Robustness
     activations: Activations
     winners: Winners = Winners()
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Without the table of later networks where none runs."""
+        later = any(self.variants[name].model in LATER for name in self.running)
+        return tuple(name for name in super().shown if later or name != "later_networks")
 
     @model_validator(mode="after")
     def _neighbours_exist(self) -> "ExperimentSettings":

@@ -92,9 +92,9 @@ class Task:
         for start in range(0, len(order), size):
             yield self._batch(*self.splits["train"].take(order[start : start + size]))
 
-    def validation_batches(self) -> Iterator[Batch]:
-        """Yield the holdout clusters; nothing if there are none. What the test says must not be known while tuning."""
-        return feed((self._batch(*part) for part in self._in_order("holdout")), self.device)
+    def validation_batches(self) -> dict[str, Iterator[Batch]]:
+        """Return the holdout clusters, if there are any. What the test says must not be known while tuning."""
+        return {"validation": feed((self._batch(*part) for part in self._in_order("holdout")), self.device)}
 
     def _in_order(self, split: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         size = EVALUATION_BATCH * (64 if self.settings.model == "mlp" else 1)
