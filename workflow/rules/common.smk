@@ -134,6 +134,8 @@ def shown_names(scale, experiment):
     job = SimpleNamespace(scale=scale, experiment=experiment)
     if not 0 < len(RUN_FILES) * len(run_folders(job)) == len(run_files(job)):
         return []
+    published = [Path(folder).parent.name for folder in run_folders(job)]
+    settings = settings.model_copy(update={"run": published})
     return settings.publishable([Path(file).stem for file in analysis_files(job)], bool(store_of(job)))
 
 
