@@ -201,7 +201,7 @@ def test_a_key_that_stands_twice_in_one_line_is_named(tmp_path):
 def test_a_missing_key_is_named():
     raw = copy.deepcopy(RAW)
     del raw["experiments"]["mnist_sums"]["defaults"]["hidden"]
-    with pytest.raises(EquisetError, match=r"variants\.I-N3\.hidden' is missing(?s:.*)and 16 more"):
+    with pytest.raises(EquisetError, match=r"variants\.I-N3\.hidden' is missing(?s:.*)and 20 more"):
         resolve(raw, "paper")
 
 

@@ -227,7 +227,21 @@ def test_growing_dropout_is_drawn_only_where_it_grows(tmp_path):
     settings = PAPER.experiment("mnist_sums")
     assert "dropout" in settings.shown
     few = settings.model_copy(update={"run": ["I-N3", "I-N6", "IV-N6"]})
-    assert few.shown == ("accuracy", "figure1")
+    assert few.shown == ("accuracy", "figure1", "memorised")
+
+
+def test_what_is_memorised_is_drawn_of_the_runs_that_recorded_it(tmp_path):
+    old, new = run_of(tmp_path, "III-N6"), run_of(tmp_path, "IV-N6")
+    with pytest.raises(NothingToShowError, match="train one again"):
+        results.memorised(results_of("mnist_sums", old))
+    kinds = {"own_sets_accuracy": 0.9, "same_images_accuracy": 0.6}
+    new.metrics.assign(**kinds).to_parquet(new.folder / "metrics.parquet")
+    figure = results.memorised(results_of("mnist_sums", old, new))
+    (axis,) = figure.canvas.axes
+    assert axis.get_title() == "IV set layer"
+    assert [line.get_ydata()[-1] for line in axis.lines[:2]] == pytest.approx([90, 60])
+    assert "IV-N6" in figure.description
+    assert "III-N6" not in figure.description
 
 
 @pytest.mark.parametrize("lengths", [(1,), (1, 20), (20, 1)])

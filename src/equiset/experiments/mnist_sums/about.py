@@ -15,6 +15,9 @@ CAPTIONS = {
     "figure1": "The paper's figure 1: validation accuracy by epoch for sets of three and of six digits. Lighter lines: "
     "running training accuracy, with dropout. Open marks: accuracy on the training sets after the last epoch, without "
     "dropout, as in the table.",
+    "memorised": "What is memorised: accuracy by epoch on the training sets, on new sets of the same images, and on "
+    "sets of other images, all without dropout. The first gap is what a network knows of its sets, the second what it "
+    "knows of its images.",
     "dropout": "Model I on six digits under growing dropout: its curves, and how far its answers stray from the mean "
     "label. The narrower the outline, the more the network answers with values near the mean.",
 }

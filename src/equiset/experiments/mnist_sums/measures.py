@@ -10,6 +10,7 @@ from equiset.results.measures import Measure
 from equiset.results.runs import Run
 
 VALIDATION = ("validation_accuracy",)
+SAME_IMAGES = "same_images_accuracy"
 
 
 def _part(run: Run, split: str) -> pd.DataFrame:
@@ -32,6 +33,13 @@ def _within_one(run: Run) -> Sample:
 def _memorised(run: Run) -> Sample:
     train, validation = _right("train")(run), _right("validation")(run)
     return Sample(train.values, train.items, less=validation)
+
+
+def _same_images(run: Run) -> Sample | None:
+    """Return the accuracy on new sets of the training images after the last epoch; None of runs that do not have it."""
+    if SAME_IMAGES not in run.metrics:
+        return None
+    return Sample(run.metrics[SAME_IMAGES].dropna().to_numpy()[-1:])
 
 
 def _best(run: Run) -> Sample:
@@ -63,6 +71,8 @@ MEASURES = {
     "validation_within_one": Measure(_within_one, VALIDATION, unit="%"),
     # The training sets after the last epoch, without dropout; the metrics by epoch have it with dropout, as it learns.
     "train_accuracy": Measure(_right("train"), ("train_accuracy",), unit="%"),
+    # Above validation by what the network has memorised of images; below training by what it has memorised of sets.
+    SAME_IMAGES: Measure(_same_images, (SAME_IMAGES,), unit="%"),
     "memorised": Measure(_memorised, VALIDATION, unit="points"),
     "best_validation_accuracy": Measure(_best, VALIDATION, unit="%"),
     "best_epoch": Measure(_best_epoch),

@@ -5,6 +5,7 @@ from itertools import cycle, product
 import numpy as np
 from matplotlib.lines import Line2D
 
+from equiset.experiments.mnist_sums.measures import SAME_IMAGES
 from equiset.results.experiment import ExperimentResults, run_cells
 from equiset.results.figures import (
     CURVE_KEY,
@@ -35,6 +36,7 @@ def accuracy(results: ExperimentResults) -> Table:
         settings, title = group[0].settings, results.role(variant).title
         names = ("validation_accuracy", "best_validation_accuracy", "train_accuracy", "guess_accuracy", "best_epoch")
         last, best, train, guess, best_epoch = (results.measures[variant, name] for name in names)
+        same = results.measures.get(variant, SAME_IMAGES)
         model = settings["model"]
         rows.append(
             [
@@ -48,6 +50,7 @@ def accuracy(results: ExperimentResults) -> Table:
                 ("best_validation_accuracy", "Validation, best (%)|Best", best, best.text),
                 ("best_epoch", "", best_epoch.value),
                 ("train_accuracy", "Training, after (%)|Train.", train, train.text),
+                (SAME_IMAGES, "Same images (%)|Same im.", same and same.value, same.text if same else "—"),
                 ("guess_accuracy", "Guess (%)|Guess", guess.value, guess.text),
                 *results.paper_cells(results.role(variant).claim),
                 *run_cells(group),
@@ -58,7 +61,8 @@ def accuracy(results: ExperimentResults) -> Table:
         "Accuracy of predicting the sum of N MNIST digits.",
         f"Validation: sets of images that no training set contains{_exception(results.runs)}; last and best epoch, "
         "both on the same validation sets, as in the paper. Training, after: the training sets after the last epoch, "
-        "without dropout. Guess: always the most frequent training sum.",
+        "without dropout; same images: new sets of the images of the training sets, after the "
+        "last epoch. Guess: always the most frequent training sum.",
         ABOUT_SPREAD,
         measured_on(results.runs),
     )
@@ -118,6 +122,47 @@ def _look(model: str) -> dict[str, str]:
 
 def _model(group: list[Run]) -> str:
     return group[0].settings["model"]
+
+
+def memorised(results: ExperimentResults) -> Figure:
+    """Accuracy by epoch on training sets, on new sets of their images, and on sets of other images; largest sets."""
+    recorded = {name: group for name, group in results.runs.items() if SAME_IMAGES in group[0].metrics}
+    members = max(map(_members, recorded.values()), default=0)
+    some = {name: group for name, group in recorded.items() if _members(group) == members}
+    if not some:
+        raise NothingToShowError("no run recorded its accuracy on new sets of its training images: train one again")
+    columns = min(len(some), 4)
+    rows = -(-len(some) // columns)
+    canvas = Canvas(figsize=(6.8, 0.6 + 1.9 * rows), layout="constrained")
+    axes = canvas.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+    looks = {
+        "own_sets_accuracy": {"linestyle": ":", "label": "its training sets"},
+        SAME_IMAGES: {"linestyle": "--", "label": "new sets of the same images"},
+        "validation_accuracy": {"linestyle": "-", "label": "sets of other images (validation)"},
+    }
+    for axis, (name, group) in zip(axes, some.items(), strict=False):
+        model, change = _model(group), results.role(name).title
+        for metric, look in looks.items():
+            draw_curve(axis, group, metric, color=COLOURS[model], linestyle=look["linestyle"])
+        axis.set_title(f"{model} {MODELS[model]}" + f"\n{change}" * bool(change), fontsize=7)
+        axis.set_ylim(0, 100)
+    for axis in axes[len(some) :]:
+        axis.set_axis_off()
+    for axis in axes[::columns]:
+        axis.set_ylabel("accuracy (%)")
+    keys = [Line2D([], [], color="0.3", **look) for look in looks.values()]
+    canvas.legend(handles=keys, loc="outside lower center", ncols=3, fontsize=7)
+    name_data(canvas, some, seed_bands(some))
+    ends = (
+        f"{name} {results.measures[name, 'train_accuracy'].text}, {results.measures[name, SAME_IMAGES].text} and "
+        f"{results.measures[name, 'validation_accuracy'].text} %"
+        for name in some
+    )
+    return Figure(
+        canvas,
+        f"Sets of {members} digits. Right after the last epoch, of training sets, new sets of the same images and sets "
+        f"of other images: {'; '.join(ends)}.",
+    )
 
 
 def dropout(results: ExperimentResults) -> Figure:

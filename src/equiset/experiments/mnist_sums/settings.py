@@ -65,7 +65,7 @@ class ExperimentSettings(Experiment):
     title: ClassVar[str] = "Sum of MNIST digits"
     dataset: ClassVar[str] = "mnist"
     tables: ClassVar[tuple[str, ...]] = ("accuracy",)
-    figures: ClassVar[tuple[str, ...]] = ("figure1", "dropout")
+    figures: ClassVar[tuple[str, ...]] = ("figure1", "memorised", "dropout")
 
     sets: dict[Name, MnistSets]
     variants: dict[Name, MnistVariant]
