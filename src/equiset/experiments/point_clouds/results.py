@@ -11,7 +11,7 @@ from equiset.files import read_json, read_parquet
 from equiset.results.experiment import ExperimentResults, run_cells
 from equiset.results.figures import Canvas, Figure, NothingToShowError, draw_intervals, name_data
 from equiset.results.palette import BLACK, GREEN, MARKERS, MODELS, ORANGE, SKY
-from equiset.results.runs import measured_on
+from equiset.results.runs import Run, measured_on
 from equiset.results.tables import ABOUT_SPREAD, Cell, Table
 
 # What others reported: model, size of an instance, representation, accuracy in percent, where it is quoted.
@@ -74,13 +74,16 @@ def _notes(results: ExperimentResults, more: str) -> tuple[str, str]:
     )
 
 
+def _table1_runs(results: ExperimentResults) -> dict[str, list[Run]]:
+    """Return the runs of the paper's own networks, without later ones."""
+    return {name: group for name, group in results.main_runs.items() if group[0].settings["model"] not in LATER}
+
+
 def table1(results: ExperimentResults) -> Table:
     """The paper's Table 1, with our accuracy beside the paper's."""
     rows: list[list[Cell]] = []
-    for name, group in results.main_runs.items():
+    for name, group in _table1_runs(results).items():
         settings, particles = group[0].settings, group[0].info["sets"]["particles"]
-        if settings["model"] in LATER:
-            continue
         graph = settings["model"] == "graph"
         size = f"{particles} × (3 + {settings['neighbours']})" if graph else f"{particles} × 3"
         rows.append(
@@ -295,7 +298,7 @@ LOOKS = ((GREEN, "o", "-"), (ORANGE, "s", "--"), (BLACK, "^", "-."), (SKY, "P", 
 def _looks(results: ExperimentResults) -> dict[str, dict[str, str]]:
     """Return how the networks of Table 1 are drawn."""
     found, layers = {}, cycle(LOOKS)
-    for name, group in results.main_runs.items():
+    for name, group in _table1_runs(results).items():
         model = group[0].settings["model"]
         look = next(layers) if model == "set-layer" else (MODELS[model], MARKERS[model], "-")
         found[name] = dict(zip(("color", "marker", "linestyle"), look, strict=True))
