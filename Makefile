@@ -40,7 +40,7 @@ $(VENV)/installed-cluster: requirements-cluster.lock $(VENV)/installed
 results: install  ## Run the whole workflow (SCALE=smoke|demo|paper)
 	@$(BIN)/snakemake --cores all --config scale=$(SCALE)
 
-bench: install  ## Measure speed and memory against rivals, about twelve minutes: results/bench/
+bench: install  ## Measure speed and memory against rivals, about thirteen minutes: results/bench/
 	$(BIN)/python benchmarks --output results/bench
 
 gpu-check: install  ## On a machine with a GPU: compare it with the CPU, time it, and write the table to send in

@@ -1,6 +1,6 @@
 """Run all benchmarks: python benchmarks [--only NAME] [--rounds N] [--output FOLDER]
 
-About twelve minutes on two free cores. Writes bench.csv, bench.md and bench.png, and beside them growth.csv, .md and
+About thirteen minutes on two free cores. Writes bench.csv, bench.md and bench.png, and beside them growth.csv, .md and
 .png (how cost grows with the size of the sets).
 """
 
@@ -14,6 +14,7 @@ MODULES = (
     "set_layer",
     "set_encoder",
     "packed_sets",
+    "onnx_inference",
     "convolutions",
     "graph_layer",
     "threads",
