@@ -151,7 +151,7 @@ def memorised(results: ExperimentResults) -> Figure:
     for axis in axes[::columns]:
         axis.set_ylabel("accuracy (%)")
     keys = [Line2D([], [], color="0.3", **look) for look in looks.values()]
-    canvas.legend(handles=keys, loc="outside lower center", ncols=3, fontsize=7)
+    canvas.legend(handles=keys, loc="outside upper center", ncols=3, fontsize=7)
     name_data(canvas, some, seed_bands(some))
     ends = (
         f"{name} {results.measures[name, 'train_accuracy'].text}, {results.measures[name, SAME_IMAGES].text} and "
