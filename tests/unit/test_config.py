@@ -100,6 +100,8 @@ def test_paper_scale_has_the_papers_values():
         ({"experiments": {"mnist_sums": {"run": ["V"]}}}, "no variant is named 'V'"),
         ({"experiments": {"mnist_sums": {"seeds": []}}}, "experiments.mnist_sums.seeds"),
         ({"experiments": {"mnist_sums": {"seeds": [1, 1]}}}, "seeds must be different"),
+        ({"experiments": {"mnist_sums": {"seeds_of": {"IV-N3": [2, 2]}}}}, "seeds must be different"),
+        ({"experiments": {"mnist_sums": {"seeds_of": {"V": [2]}}}}, "seeds_of: no variant is named 'V'"),
         ({"experiments": {"mnist_sums": {"variants": 3}}}, "experiments.mnist_sums.variants"),
         ({"experiments": {"mnist_sums": {"variants": {"a/b": {"model": "I", "sets": "N3"}}}}}, "variants.a/b"),
         (variant(dropout=1.5), "experiments.mnist_sums.variants.IV-N3.dropout'"),
@@ -179,6 +181,8 @@ def test_numbers_within_the_command_line_are_numbers():
     changes = user_changes(RAW, {"experiments": yaml.load(said, yaml.BaseLoader)})
     found = resolve(RAW, "smoke", changes).experiment("mnist_sums")
     assert (found.seeds, found.running) == ([3, 4], ["I-N3"])
+    more = found.model_copy(update={"seeds_of": {"IV-N3": [0, 1, 2]}})
+    assert (more.seeds_for("IV-N3"), more.seeds_for("I-N3")) == ([0, 1, 2], [3, 4])
     assert (found.variants["I-N3"].dropout, found.variants["I-N3"].training.gradient_clip) == (0.1, None)
     for text in ("a: b", "[", "2024-01-01", "x", "./123", ""):
         assert user_changes(RAW, {"data_folder": text})["data_folder"] == (text or None)

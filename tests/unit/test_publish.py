@@ -196,7 +196,7 @@ def test_the_published_verdicts_are_those_of_the_published_files(tmp_path):
             runs = [
                 run
                 for variant in settings.running
-                for seed in settings.seeds
+                for seed in settings.seeds_for(variant)
                 if (run := folder / "runs" / variant / f"seed{seed}").exists()
             ]
             places.append(folder / "measures.parquet")

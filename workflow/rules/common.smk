@@ -96,7 +96,7 @@ def run_folders(wildcards, variants=None):
         f"results/{wildcards.scale}/{wildcards.experiment}/runs/{variant}/seed{seed}"
         for variant in experiment.running
         if variants is None or variant in variants
-        for seed in experiment.seeds
+        for seed in experiment.seeds_for(variant)
     ]
     return possible(wildcards.scale, runs)
 

@@ -66,6 +66,8 @@ class Experiment(Settings):
 
     seeds: list[int] = Field(min_length=1)
     """One run of every variant for each; a seed decides sets, first weights, order and dropout."""
+    seeds_of: dict[Name, Annotated[list[int], Field(min_length=1)]] = Field(default_factory=dict)
+    """Variants that have other seeds."""
     run: Literal["all"] | list[Name] = "all"
     """Which variants to run at this scale."""
     sets: dict[Name, Sets]
@@ -83,6 +85,10 @@ class Experiment(Settings):
     def running(self) -> list[str]:
         """The names of the variants that run, in the order of the config."""
         return [name for name in self.variants if self.run == "all" or name in self.run]
+
+    def seeds_for(self, variant: str) -> list[int]:
+        """Return the seeds that a variant runs with."""
+        return self.seeds_of.get(variant, self.seeds)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -104,8 +110,12 @@ class Experiment(Settings):
 
     @model_validator(mode="after")
     def _names_exist(self) -> "Experiment":
-        if len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise ValueError(f"seeds must be different and not negative, got {self.seeds}")
+        for seeds in (self.seeds, *self.seeds_of.values()):
+            if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+                raise ValueError(f"seeds must be different and not negative, got {seeds}")
+        for name in self.seeds_of:
+            if name not in self.variants:
+                raise ValueError(f"seeds_of: no variant is named {name!r}, only {list(self.variants)}")
         for name, variant in self.variants.items():
             if variant.sets not in self.sets:
                 raise ValueError(f"variants.{name}.sets: no sets are named {variant.sets!r}, only {list(self.sets)}")

@@ -72,6 +72,8 @@ def results_block(reference: Path) -> str:
     if (faces := reference / "outlier_faces" / "tables" / "accuracy.csv").exists():
         title = "Section 4.1, test sets in which the outlier among 16 faces is found"
         tables += _accuracy(title, faces, "Training sets", "training_sets")
+    if (sums := reference / "mnist_sums" / "tables" / "accuracy.csv").exists():
+        tables += _memorised(sums)
     if IMPROVING in "".join([*parts, *tables]):
         notes.append(ABOUT_IMPROVING)
     notes += [ABOUT_SPREAD, f"[All claims, with every number and reason]({reference}/claims/claims.md)."]
@@ -139,6 +141,28 @@ def _accuracy(title: str, path: Path, heading: str, column: str) -> list[str]:
             ]
         )
     return [f"**{title}** ({'; '.join(sorted(data))})", Table.of(rows).markdown(padded=False)]
+
+
+def _memorised(path: Path) -> list[str]:
+    """Return a title, and what the networks that see sets know of the largest sums of digits."""
+    measures, table = Measures.read(path.parents[1] / "measures.parquet"), pd.read_csv(path)
+    largest = table[(table["members"] == table["members"].max()) & table["model"].isin(["III", "IV"])]
+    columns = {
+        "Training sets (%)": "train_accuracy",
+        "New sets of the same images (%)": "same_images_accuracy",
+        "Sets of other images (%)": "validation_accuracy",
+    }
+    rows: list[list[Cell]] = [
+        [
+            ("", "Network", row["variant"]),
+            *(("", heading, measures.get(row["variant"], name) or "—") for heading, name in columns.items()),
+            ("", "Epochs", row["epochs"]),
+            ("", "Seeds", row["seeds"]),
+        ]
+        for row in largest.to_dict("records")
+    ]
+    title = f"Sums of {table['members'].max()} digits, right answers after the last epoch"
+    return [f"**{title}** (MNIST)", Table.of(rows).markdown(padded=False)] if rows else []
 
 
 def _image(path: Path, title: str) -> str:
