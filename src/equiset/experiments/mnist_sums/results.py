@@ -74,24 +74,29 @@ def _exception(runs: dict[str, list[Run]]) -> str:
 
 
 def figure1(results: ExperimentResults) -> Figure:
-    """Validation accuracy by epoch of the four models, one column for each N.
+    """Validation accuracy by epoch of the four models, one panel for each N.
 
     Training accuracy has two names: `running`, in lighter lines, with dropout and while weights change; and `after` the
     last epoch, at the end, as the table has it.
 
-    The first row has the paper's models. Every change that at least two of them were run with gets a row of its own.
+    The first panels have the paper's models. Every change that at least two of them were run with gets others.
     """
     runs = results.runs
     changes: dict[str, dict[str, list[Run]]] = {"": results.main_runs}
     for name, group in results.changed_runs.items():
         changes.setdefault(results.role(name).title, {})[name] = group
-    rows = {title: some for title, some in changes.items() if not title or len({_model(g) for g in some.values()}) > 1}
     sizes = sorted({_members(group) for group in runs.values()})
-    canvas = Canvas(figsize=(6.8, 0.5 + 2.4 * len(rows)), layout="constrained")
-    axes = canvas.subplots(len(rows), len(sizes), sharey=True, squeeze=False)
-    for (row, (title, some)), (column, members) in product(enumerate(rows.items()), enumerate(sizes)):
-        axis = axes[row, column]
+    panels = {}
+    for (title, some), members in product(changes.items(), sizes):
         drawn = {name: group for name, group in some.items() if _members(group) == members}
+        if not title or len({_model(group) for group in drawn.values()}) > 1:
+            panels[title, members] = drawn
+    rows = -(-len(panels) // len(sizes))
+    canvas = Canvas(figsize=(6.8, 0.5 + 2.4 * rows), layout="constrained")
+    axes = canvas.subplots(rows, len(sizes), sharey=True, squeeze=False)
+    for axis in axes.ravel()[len(panels) :]:
+        axis.set_axis_off()
+    for axis, ((title, members), drawn) in zip(axes.ravel(), panels.items(), strict=False):
         for name, group in drawn.items():
             look, last = _look(_model(group)), max(run.metrics["epoch"].max() for run in group)
             draw_curve(axis, group, "train_accuracy", light=True, color=look["color"])
@@ -102,7 +107,8 @@ def figure1(results: ExperimentResults) -> Figure:
         guesses = (results.measures[name, "guess_accuracy"].value for name in drawn)
         guess = max(guesses, key=np.nan_to_num, default=np.nan)
         axis.axhline(100 * guess, **GUESS)
-        axis.set(title=f"N = {members}" + f", {title}" * bool(title), ylim=(0, 100))
+        axis.set_title(f"N = {members}" + f", {title}" * bool(title), fontsize=8 if title else None)
+        axis.set_ylim(0, 100)
     for axis in axes[:, 0]:
         axis.set_ylabel("accuracy (%)")
     handles = [Line2D([], [], **_look(model), markersize=4, label=f"{model} {MODELS[model]}") for model in MODELS]
