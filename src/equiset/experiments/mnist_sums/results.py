@@ -1,6 +1,7 @@
 """The table and the figures of the MNIST sums."""
 
 from itertools import cycle, product
+from textwrap import fill
 
 import numpy as np
 from matplotlib.lines import Line2D
@@ -150,7 +151,7 @@ def memorised(results: ExperimentResults) -> Figure:
         model, change = _model(group), results.role(name).title
         for metric, look in looks.items():
             draw_curve(axis, group, metric, color=COLOURS[model], linestyle=look["linestyle"])
-        axis.set_title(f"{model} {MODELS[model]}" + f"\n{change}" * bool(change), fontsize=7)
+        axis.set_title(f"{model} {MODELS[model]}" + f",\n{fill(change, 24)}" * bool(change), fontsize=7)
         axis.set_ylim(0, 100)
     for axis in axes[len(some) :]:
         axis.set_axis_off()
