@@ -77,7 +77,7 @@ def store_of(wildcards):
     """The prepared data that an experiment draws from. Published runs can do without."""
     dataset = config_at(wildcards.scale).experiment(wildcards.experiment).dataset
     store = f"results/{scale_of_runs(wildcards)}/data/{dataset}/store/store.json"
-    return store if wildcards.scale != REFERENCE else possible(REFERENCE, [store])
+    return store if possible(wildcards.scale, [store]) else []
 
 
 def sets_of(wildcards):
