@@ -3,46 +3,16 @@
     pip install bayesflow    # not needed by equiset; this ran with bayesflow 2.0.12, keras 3.15.1 and torch 2.13.0
 
 An observation is 5 to 50 draws from a normal distribution, padded with NaN; the parameters are its mean and the log of
-its standard deviation. It takes half a minute. Importing bayesflow turns autograd off for the whole program: put
+its standard deviation. Network, simulator and exact posterior are those of `sbi_embedding.py`, which needs no sbi for
+that. It takes half a minute. Importing bayesflow turns autograd off for the whole program: put
 training loops of your own into `torch.enable_grad()`.
 """
 
 import os
 
 import torch
-from torch import Tensor, nn
-
-from equiset import PackedSets, SetEncoder
-
-
-class SetSummary(nn.Module):
-    """(batch, largest size, features), padded with NaN, to (batch, summaries)."""
-
-    def __init__(self, features: int, summaries: int) -> None:
-        super().__init__()
-        self.encoder = SetEncoder([features, 64, 64, 64], "mean", "relu", pool="mean")
-        self.head = nn.Linear(64 + 1, summaries)
-
-    def forward(self, padded: Tensor) -> Tensor:
-        sets = PackedSets.from_nan_padded(padded)
-        # The width of a posterior depends on the number of members, which a mean does not show.
-        log_size = sets.sizes.to(padded.dtype).log().unsqueeze(1)
-        return self.head(torch.cat([self.encoder(sets), log_size], dim=1))
-
-
-def simulate(theta: Tensor) -> Tensor:
-    draws = theta[:, :1] + theta[:, 1:].exp() * torch.randn(len(theta), 50)
-    sizes = torch.randint(5, 51, (len(theta), 1))
-    return draws.masked_fill(torch.arange(50) >= sizes, torch.nan).unsqueeze(2)
-
-
-def exact_posterior(observation: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of both parameters, by summation over a grid."""
-    draws = observation[~observation.isnan()]
-    grid = torch.cartesian_prod(torch.linspace(-2, 2, 401), torch.linspace(-1, 1, 201))
-    weights = torch.distributions.Normal(grid[:, :1], grid[:, 1:].exp()).log_prob(draws).sum(1).softmax(0).unsqueeze(1)
-    mean = (weights * grid).sum(0)
-    return mean, (weights * (grid - mean).square()).sum(0).sqrt()
+from sbi_embedding import SetEmbedding, exact_posterior, simulate
+from torch import Tensor
 
 
 def main() -> float:
@@ -54,7 +24,7 @@ def main() -> float:
         def __init__(self, **options) -> None:
             super().__init__(**options)
             # It makes the parameters known to keras, which trains them and saves them with the other weights.
-            self.net = keras.layers.TorchModuleWrapper(SetSummary(1, 16))
+            self.net = keras.layers.TorchModuleWrapper(SetEmbedding(1, 16))
 
         def call(self, x: Tensor, training: bool = False, **_) -> Tensor:
             return self.net(x, training=training)
