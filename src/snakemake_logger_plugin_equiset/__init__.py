@@ -26,8 +26,8 @@ _CHATTER = (
 """How messages of Snakemake begin that are only of use in its log."""
 _SILENT_SECONDS = 30
 """Where there is no terminal to rewrite a line on, the state is printed when nothing else was for so long."""
-_REFRESH_SECONDS = 5
-"""How often a terminal shows anew what runs."""
+_REFRESH_SECONDS = {True: 5, False: 300}
+"""How often what runs is shown anew in a terminal, and where there is none (a batch job's log, say)."""
 _EPOCH = re.compile(r" epoch (\d+)/(\d+) .*seconds=([\d.]+)$", re.MULTILINE)
 """What a training logs of an epoch (equiset.training.loop)."""
 _LOG_LINES = 20
@@ -130,7 +130,7 @@ class LogHandler(LogHandlerBase):
         self.running: dict[int, LogRecord] = {}
         self.printed = time.monotonic()
         self.closed = threading.Event()
-        if self.terminal and self.writes_to_stream:
+        if self.writes_to_stream:
             threading.Thread(target=self._keep_current, daemon=True).start()
 
     @property
@@ -198,7 +198,7 @@ class LogHandler(LogHandlerBase):
 
     def _keep_current(self) -> None:
         """Show the state anew now and then: a training may run for hours without a word of Snakemake's."""
-        while not self.closed.wait(_REFRESH_SECONDS):
+        while not self.closed.wait(_REFRESH_SECONDS[self.terminal]):
             with self.lock:
                 self._show_state()
 

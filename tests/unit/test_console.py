@@ -122,9 +122,11 @@ def test_a_running_training_shows_its_epoch(monkeypatch, clock, tmp_path):
     to.close()
 
 
-def test_a_terminal_is_kept_current_without_a_word_of_snakemakes(monkeypatch, tmp_path):
-    monkeypatch.setattr(console, "_REFRESH_SECONDS", 0.01)
-    stream, log = Terminal(), tmp_path / "seed0.log"
+@pytest.mark.parametrize("stream", [Terminal(), io.StringIO()], ids=["terminal", "log file"])
+def test_what_runs_is_kept_current_without_a_word_of_snakemakes(monkeypatch, tmp_path, stream):
+    monkeypatch.setattr(console, "_REFRESH_SECONDS", {True: 0.01, False: 0.01})
+    monkeypatch.setattr(console, "_SILENT_SECONDS", 0.1)
+    log = tmp_path / "seed0.log"
     to = handler(monkeypatch, stream)
     start(to, 1, "train", "Training redshift set, seed 0", log=[str(log)])
     log_epochs(log, 3, 4, 5)
