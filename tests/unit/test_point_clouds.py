@@ -183,7 +183,19 @@ def test_table_1_is_also_given_without_the_twins(tmp_path):
     for figure in (robustness, figure3):  # their analyses are still to come
         with pytest.raises((MissingFileError, NothingToShowError)):
             figure(results_of("point_clouds", run))
+    assert not row["in_range_from_epoch"]  # no curve tells
     assert "Twins: 4 test meshes have exactly the triangles of a training mesh" in " ".join(shown.notes)
+
+
+@pytest.mark.parametrize(("kind", "epoch"), [("part", "3"), ("stand-in", "")])
+def test_table_1_tells_when_a_network_came_into_the_range_of_the_paper(tmp_path, kind, epoch):
+    """87 ± 1 % at 1000 particles: 86 % is in the range, and so is what falls below it again later."""
+    table = pd.DataFrame({"mesh": np.arange(40), "draw": 0, "label": 1, "predicted": 1, "twin_in_training": False})
+    about = {"twins": dict.fromkeys(("test_meshes", "across_split", "across_classes"), 0), "meshes": {"test": 40}}
+    run = write_run(tmp_path, "point_clouds", "set-1000", table, **about, skipped=0, classes=40, kind=kind)
+    accuracy = np.r_[0.5, np.nan, 0.86, 0.85, np.full(len(run.metrics) - 4, 0.9)]
+    run.metrics.assign(test_accuracy=accuracy).to_parquet(run.folder / "metrics.parquet")
+    assert table1(results_of("point_clouds", run)).numbers.iloc[0]["in_range_from_epoch"] == epoch
 
 
 LATER_TABLE = ["set-100", "pointnet-100", "set-transformer-100"]

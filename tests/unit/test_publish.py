@@ -262,17 +262,17 @@ def test_the_readme_takes_its_numbers_from_the_files(tmp_path):
     assert "Section 4.1" not in page
     found = Estimate(0.8, 0.7, 0.9, 0.01, np.nan, np.nan, "", 1, 100, 100, "")
     facts = {"variant": "a|b", "measure": "test_accuracy", "unit": "%", "data": "Data, 1 of 2"}
-    for experiment, name, column in (
-        ("point_clouds", "table1", "particles"),
-        ("outlier_faces", "accuracy", "training_sets"),
+    for experiment, name, column, more in (
+        ("point_clouds", "table1", "particles", {"in_range_from_epoch": "20, 25"}),
+        ("outlier_faces", "accuracy", "training_sets", {}),
     ):
-        table = {"variant": ["a|b"], column: len(name), "paper": "82 ± 2 %", "epochs": 200, "seeds": 1}
+        table = {"variant": ["a|b"], column: len(name), "paper": "82 ± 2 %", "epochs": 200, "seeds": 1} | more
         path = tmp_path / experiment / "tables" / f"{name}.csv"
         path.parent.mkdir(parents=True)
         Measures([Number(**asdict(found), experiment=experiment, **facts)]).write(path.parents[1] / "measures.parquet")
         pd.DataFrame(table).to_csv(path, index=False)
         shown = pages.with_results(page, tmp_path)
-        assert rf"|a\|b|{len(name)}|82 ± 2 %|80.0 ± 1.0|200|1|" in shown
+        assert rf"|a\|b|{len(name)}|82 ± 2 %|80.0 ± 1.0|200|1|{'20, 25|' * bool(more)}" in shown
         assert "** (Data, 1 of 2)" in shown
     assert "Section 4.1" in shown
 
