@@ -370,6 +370,8 @@ def test_a_number_that_still_improves_has_a_mark_and_no_interval():
     facts = {"spread": 0.3, "measure": "test_accuracy", "unit": "%"}
     improving = number(0.9, 0.4, 1.4, **facts, unfinished="still improves")
     assert (improving.with_spread, improving.with_interval, improving.interval) == ("90.0‡", "90.0‡", "—")
+    thrice = number(0.9, 0.4, 1.4, **facts, unfinished="still improves", seeds=3)
+    assert (thrice.with_spread, thrice.with_interval) == ("90.0 ± 30.0‡", "90.0‡")
     ended = number(0.9, 0.4, 1.4, **facts)
     assert (ended.with_spread, ended.with_interval) == ("90.0 ± 30.0", "90.0 (40.0 to 100.0)")
 

@@ -19,6 +19,7 @@ from equiset.errors import EquisetError, MissingFileError
 from equiset.files import canonical_json, read_parquet, write_parquet
 from equiset.results.intervals import (
     LAST_POINTS,
+    MIN_SEEDS,
     Estimate,
     Sample,
     difference,
@@ -39,8 +40,11 @@ class Part(NamedTuple):
 
 WHOLE = Part()
 IMPROVING = "‡"
-"""The mark of a number whose runs have not ended; it has neither ± nor interval."""
-ABOUT_IMPROVING = f"{IMPROVING} Still improving at the last epoch, or too few epochs to tell: no ± and no interval."
+"""The mark of a number whose runs have not ended; it has no interval."""
+ABOUT_IMPROVING = (
+    f"{IMPROVING} Still improving at the last epoch, or too few epochs to tell: no interval, and ± only over "
+    "three seeds or more."
+)
 
 
 @dataclass(frozen=True)
@@ -105,9 +109,10 @@ class Number(Estimate):
 
     @property
     def with_spread(self) -> str:
-        if self.unfinished:  # how much it moved at the end is then what it learnt, and no spread
-            return f"{self.text}{IMPROVING}"
-        return self.text if not self.spread > 0 else f"{self.text} ± {self.format(self.spread)}"
+        mark = IMPROVING if self.unfinished else ""
+        # How much a network moved at the end is what it learnt, and no spread, while it still improves.
+        known = self.spread > 0 and (self.seeds >= MIN_SEEDS or not self.unfinished)
+        return f"{self.text} ± {self.format(self.spread)}{mark}" if known else f"{self.text}{mark}"
 
     @property
     def with_interval(self) -> str:
