@@ -1,5 +1,6 @@
 """One style for all figures: small sans-serif type, safe for the colour-blind, readable in print."""
 
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,8 @@ class Figure:
 
 def name_data(canvas: Canvas, runs: dict[str, list[Run]], bands: str = "") -> None:
     """Say at the foot of a figure what it was measured on, and what its bands mean if it has any."""
-    canvas.supxlabel(f"{measured_on(runs)} {bands}".rstrip(), fontsize=6, color="0.35", x=0.01, ha="left")
+    text = textwrap.fill(f"{measured_on(runs)} {bands}".rstrip(), int(19 * canvas.get_figwidth()))  # 19 letters an inch
+    canvas.supxlabel(text, fontsize=6, color="0.35", x=0.01, ha="left")
 
 
 def draw_curve(
