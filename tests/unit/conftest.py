@@ -108,6 +108,14 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> "Tasks":  # noqa: F821, i
     return Tasks(tmp_path_factory.mktemp("tasks"))
 
 
+@pytest.fixture
+def make_run(tasks: "Tasks", tmp_path: Path) -> Callable[..., "UntrainedRun"]:  # noqa: F821
+    """Makes a run with random weights of an experiment and a variant."""
+    from .untrained_runs import UntrainedRun
+
+    return lambda *names, **more: UntrainedRun(tasks, tmp_path / "project", *names, **more)
+
+
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """MLflow's database with its tables; making one takes seconds, copying it none."""
