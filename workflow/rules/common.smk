@@ -74,10 +74,13 @@ def possible(scale, files):
 
 
 def store_of(wildcards):
-    """The prepared data that an experiment draws from. Published runs can do without."""
+    """The prepared data that an experiment draws from. Published runs take them as they are, and can do without."""
     dataset = config_at(wildcards.scale).experiment(wildcards.experiment).dataset
-    store = f"results/{scale_of_runs(wildcards)}/data/{dataset}/store/store.json"
-    return store if possible(wildcards.scale, [store]) else []
+    store = Path(f"results/{scale_of_runs(wildcards)}/data/{dataset}/store/store.json")
+    if wildcards.scale != REFERENCE:
+        return store
+    # No rule makes an absolute path: judging published runs fetches and prepares nothing.
+    return store.absolute() if store.exists() else []
 
 
 def sets_of(wildcards):
