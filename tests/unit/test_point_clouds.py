@@ -9,7 +9,7 @@ from equiset.data.modelnet40 import ModelNetSettings, fetch, prepare
 from equiset.errors import EquisetError, MissingFileError
 from equiset.experiments.point_clouds.analyses import _activation, maximise
 from equiset.experiments.point_clouds.pool import Pool
-from equiset.experiments.point_clouds.results import figure3, later_networks, robustness, table1
+from equiset.experiments.point_clouds.results import ablations, figure3, later_networks, robustness, table1
 from equiset.experiments.point_clouds.sets import make_sets
 from equiset.experiments.point_clouds.settings import Activations, CloudSets, CloudVariant
 from equiset.experiments.point_clouds.task import Clouds, Task
@@ -201,13 +201,17 @@ def test_table_1_tells_when_a_network_came_into_the_range_of_the_paper(tmp_path,
 LATER_TABLE = ["set-100", "pointnet-100", "set-transformer-100"]
 
 
-def test_later_networks_have_a_table_of_their_own(tmp_path):
-    """Set layers stand beside them; what the best test epoch would have gained is a column, and decides nothing."""
+def half_right(root, *variants, **about):
+    """Runs of some variants that are right about half of forty test meshes."""
     table = pd.DataFrame({"mesh": np.arange(40), "draw": 0, "label": 1, "predicted": [1] * 20 + [0] * 20})
     table["twin_in_training"] = False
-    about = {"twins": dict.fromkeys(("test_meshes", "across_split", "across_classes"), 0), "meshes": {"test": 40}}
-    about |= {"skipped": 0, "classes": 40, "particles": 100}
-    runs = [write_run(tmp_path, "point_clouds", name, table, **about) for name in LATER_TABLE]
+    about |= {"twins": dict.fromkeys(("test_meshes", "across_split", "across_classes"), 0), "meshes": {"test": 40}}
+    return [write_run(root, "point_clouds", name, table, **about, skipped=0, classes=40) for name in variants]
+
+
+def test_later_networks_have_a_table_of_their_own(tmp_path):
+    """Set layers stand beside them; what the best test epoch would have gained is a column, and decides nothing."""
+    runs = half_right(tmp_path, *LATER_TABLE, particles=100)
     metrics = runs[1].metrics.assign(test_accuracy=[0.6, *[0.5] * 19])
     metrics.to_parquet(runs[1].folder / "metrics.parquet")
     results = results_of("point_clouds", *runs)
@@ -216,3 +220,10 @@ def test_later_networks_have_a_table_of_their_own(tmp_path):
     assert list(shown.index) == LATER_TABLE
     row = shown.loc["pointnet-100"]
     assert (row["test_accuracy"], row["best_epoch"], row["best_epoch_gain"]) == pytest.approx((0.5, 0.6, 0.1))
+
+
+def test_ablations_stand_below_the_network_that_they_change(tmp_path):
+    names = ["set-1000", "graph-1000", "graph-1000-normalised", "set-1000-sum"]
+    shown = ablations(results_of("point_clouds", *half_right(tmp_path, *names, particles=1000)))
+    assert list(shown.numbers["variant"]) == ["set-1000", "set-1000-sum", "graph-1000", "graph-1000-normalised"]
+    assert shown.text["Variant"].is_unique

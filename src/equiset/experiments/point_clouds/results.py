@@ -129,10 +129,13 @@ def ablations(results: ExperimentResults) -> Table:
     """Changes to the models of Table 1, and what they do to accuracy."""
     changed = {name: results.role(name).changes for name in results.changed_runs}
     bases = set(changed.values()) or set(list(results.runs)[:1])
+    # Each network, then what changes it.
+    order = list(dict.fromkeys(changed.get(name, name) for name in results.runs))
+    names = [name for name in results.runs if name in changed or name in bases]
     rows: list[list[Cell]] = []
-    for name in (name for name in results.runs if name in changed or name in bases):
+    for name in sorted(names, key=lambda name: (order.index(changed.get(name, name)), name in changed)):
         particles, width = results.runs[name][0].info["sets"]["particles"], results.runs[name][0].settings["width"]
-        title = results.title(name) if name in changed else "as in Table 1"
+        title = results.title(name) if name in changed else f"{results.title(name)}, as in Table 1"
         change = results.measures.get(name, "test_accuracy", less=changed[name]) if name in changed else None
         difference = change.with_interval if change else "—"
         rows.append(
@@ -145,7 +148,8 @@ def ablations(results: ExperimentResults) -> Table:
                 *_cells(results, name),
             ]
         )
-    notes = _notes(results, "Change: against the same network as in Table 1, with its 95 % interval.")
+    compared = "after equal numbers of epochs if both were tested then, else after the last of each"
+    notes = _notes(results, f"Change: against the network of Table 1 above it, {compared}, with its 95 % interval.")
     return Table.of(rows, "Ablations of the set layers for point clouds (appendix B.3).", *notes)
 
 
