@@ -79,7 +79,7 @@ def store_of(wildcards):
     store = Path(f"results/{scale_of_runs(wildcards)}/data/{dataset}/store/store.json")
     if wildcards.scale != REFERENCE:
         return store
-    # No rule makes an absolute path: judging published runs fetches and prepares nothing.
+    # As an absolute path, which is no output of `prepare`, so that judging published runs fetches nothing.
     return store.absolute() if store.exists() else []
 
 
