@@ -406,3 +406,5 @@ def test_of_a_run_that_still_improves_only_what_no_improvement_can_undo_counts(e
 def test_undecided_and_still_improving_are_both_said():
     said = decide(paper_value(), number(0.856, **RISING))
     assert said == ("too short", "below the paper by 1.4 points, 1.4 standard deviations; v still improves")
+    # While it improves, what a network moved is what it learnt, and no spread.
+    assert decide(paper_value(), number(0.725, spread=0.025, **RISING)) == ("too short", "v still improves")

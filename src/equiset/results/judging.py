@@ -32,6 +32,7 @@ RESTS_ON = {
 }
 """Kind of data -> what a verdict rests on, from the strongest evidence to the weakest."""
 BETTER = "better than the paper"
+TOO_WIDE = "a spread of"
 NOT_THE_PAPERS = ("own data", "stand-ins")
 """Data on which nothing of the paper can be reproduced."""
 CONFIDENCE = 1.96
@@ -229,8 +230,8 @@ def decide(expected: PaperValue | Above | Within | AtChance, number: Number) -> 
         case Within():
             verdict, reason = _compare_range(expected, number)
     if number.unfinished and (number.doubt or not _outlasts(expected, verdict, reason, number)):
-        distance = [reason] if isinstance(expected, PaperValue) and verdict == "undecided" else []
-        return "too short", "; ".join([*distance, number.unfinished])
+        near = isinstance(expected, PaperValue) and verdict == "undecided" and not reason.startswith(TOO_WIDE)
+        return "too short", "; ".join([*[reason] * near, number.unfinished])
     return verdict, reason
 
 
@@ -247,7 +248,7 @@ def _compare_value(expected: PaperValue, number: Number) -> tuple[Verdict, str]:
     most = max(LARGEST_SPREAD if number.percent else 0.0, SPREAD_FACTOR * expected.spread)
     unit = " points" if number.percent else ""
     if number.spread > most:
-        return "undecided", f"a spread of {number.format(number.spread)}{unit}, above {number.format(most)}"
+        return "undecided", f"{TOO_WIDE} {number.format(number.spread)}{unit}, above {number.format(most)}"
     off = number.value - expected.value
     combined = float(np.hypot(expected.spread, number.spread))
     # Not by less than a rounding error of the sum.
