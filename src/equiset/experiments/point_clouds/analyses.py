@@ -22,6 +22,8 @@ from equiset.training.load_run import load_run
 from equiset.training.loop import fix_seeds
 
 _UNITS_AT_ONCE = 64
+_Condition = tuple[int, float, float]
+"""Number of particles, degrees of rotation about z, scale."""
 
 
 def _load(run: Run) -> tuple[CloudNet, torch.device]:
@@ -46,20 +48,24 @@ def robustness(runs: dict[str, list[Run]], store: Path, settings: dict[str, Any]
     for variant, group in runs.items():
         for run in group:
             (model, device), clouds = _load(run), Clouds(store)
-            for changed, value, particles, angle, scale in _conditions(options, run.info["sets"]["particles"]):
-                model.transformation.fixed = (float(np.radians(angle)), scale)
-                drawn = feed(clouds.fixed_draw(meshes, particles, run.seed, 1), device)
-                rows.append((variant, run.seed, changed, float(value), _right(model, drawn, labels)))
+            right: dict[_Condition, np.ndarray] = {}  # unchanged clouds are in each of the three curves
+            for changed, value, condition in _conditions(options, run.info["sets"]["particles"]):
+                if condition not in right:
+                    particles, angle, scale = condition
+                    model.transformation.fixed = (float(np.radians(angle)), scale)
+                    drawn = feed(clouds.fixed_draw(meshes, particles, run.seed, 1), device)
+                    right[condition] = _right(model, drawn, labels)
+                rows.append((variant, run.seed, changed, float(value), right[condition]))
     return pd.DataFrame(rows, columns=["variant", "seed", "changed", "value", "right"])
 
 
-def _conditions(options: Robustness, trained: int) -> Iterator[tuple[str, float, int, float, float]]:
+def _conditions(options: Robustness, trained: int) -> Iterator[tuple[str, float, _Condition]]:
     for count in options.particles:
-        yield "particles", count, count, 0.0, 1.0
+        yield "particles", count, (count, 0.0, 1.0)
     for angle in options.rotation_degrees:
-        yield "rotation_degrees", angle, trained, angle, 1.0
+        yield "rotation_degrees", angle, (trained, angle, 1.0)
     for scale in options.scales:
-        yield "scale", scale, trained, 0.0, scale
+        yield "scale", scale, (trained, 0.0, scale)
 
 
 @torch.no_grad()
