@@ -31,8 +31,6 @@ RESTS_ON = {
     "stand-in": "stand-ins",
 }
 """Kind of data -> what a verdict rests on, from the strongest evidence to the weakest."""
-BETTER = "better than the paper"
-TOO_WIDE = "a spread of"
 NOT_THE_PAPERS = ("own data", "stand-ins")
 """Data on which nothing of the paper can be reproduced."""
 CONFIDENCE = 1.96
@@ -229,37 +227,53 @@ def decide(expected: PaperValue | Above | Within | AtChance, number: Number) -> 
             verdict, reason = _compare_bound(expected, number)
         case Within():
             verdict, reason = _compare_range(expected, number)
-    if number.unfinished and (number.doubt or not _outlasts(expected, verdict, reason, number)):
-        near = isinstance(expected, PaperValue) and verdict == "undecided" and not reason.startswith(TOO_WIDE)
+    if number.unfinished and (number.doubt or not _outlasts(expected, verdict, number)):
+        near = isinstance(expected, PaperValue) and verdict == "undecided" and _comparable(expected, number)
         return "too short", "; ".join([*[reason] * near, number.unfinished])
     return verdict, reason
 
 
-def _outlasts(expected: object, verdict: Verdict, reason: str, number: Number) -> bool:
+def _outlasts(expected: object, verdict: Verdict, number: Number) -> bool:
     """Return whether a verdict on a single network stays the same however much that network still improves."""
     if number.less:
         return False
     if isinstance(expected, PaperValue) and expected.better != "neither":
-        return reason.startswith(BETTER) if expected.baseline else verdict == "holds"
+        if expected.baseline:
+            return verdict != "holds" and _comparable(expected, number) and _better(expected, number)
+        return verdict == "holds"
     return isinstance(expected, Above) and verdict == "holds"
 
 
+def _largest_spread(expected: PaperValue, number: Number) -> float:
+    return max(LARGEST_SPREAD if number.percent else 0.0, SPREAD_FACTOR * expected.spread)
+
+
+def _comparable(expected: PaperValue, number: Number) -> bool:
+    """Return whether a number's spread is small enough to compare it with the paper's."""
+    return not number.spread > _largest_spread(expected, number)
+
+
+def _better(expected: PaperValue, number: Number) -> bool:
+    off = number.value - expected.value
+    return (expected.better == "higher" and off > 0) or (expected.better == "lower" and off < 0)
+
+
 def _compare_value(expected: PaperValue, number: Number) -> tuple[Verdict, str]:
-    most = max(LARGEST_SPREAD if number.percent else 0.0, SPREAD_FACTOR * expected.spread)
     unit = " points" if number.percent else ""
-    if number.spread > most:
-        return "undecided", f"{TOO_WIDE} {number.format(number.spread)}{unit}, above {number.format(most)}"
+    if not _comparable(expected, number):
+        most = number.format(_largest_spread(expected, number))
+        return "undecided", f"a spread of {number.format(number.spread)}{unit}, above {most}"
     off = number.value - expected.value
     combined = float(np.hypot(expected.spread, number.spread))
     # Not by less than a rounding error of the sum.
     if abs(off) <= combined * (1 + 1e-9) + 1e-12:
         return "holds", ""
-    better = (expected.better == "higher" and off > 0) or (expected.better == "lower" and off < 0)
+    better = _better(expected, number)
     if better and not expected.baseline:
-        return "holds", BETTER
+        return "holds", "better than the paper"
     distance = f"{number.format(abs(off))}{unit}, {abs(off) / combined:.1f} standard deviations"
-    way = BETTER if better else f"{'above' if off > 0 else 'below'} the paper"
-    return "undecided" if abs(off) <= CONFIDENCE * combined else "differs", f"{way} by {distance}"
+    way = "better than" if better else "above" if off > 0 else "below"
+    return "undecided" if abs(off) <= CONFIDENCE * combined else "differs", f"{way} the paper by {distance}"
 
 
 def _compare_bound(expected: Above, number: Number) -> tuple[Verdict, str]:
