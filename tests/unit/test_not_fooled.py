@@ -257,6 +257,18 @@ def test_clouds_of_unequal_length_are_said_to_be(tmp_path):
     assert "unequal" not in verdict("P7", *even)
 
 
+def test_clouds_are_compared_after_the_last_epoch_of_the_shorter_which_needs_no_curve(tmp_path):
+    """After 20 epochs set layers are at .75, and reach .8 only after 30."""
+    good = {"curve": (0.9,) * 20}
+    runs = cloud_runs(tmp_path, set_1000=([0.8], {"curve": (0.9,) * 30}), set_1000_dropout=([0.7], good))
+    longer = runs[0].metrics.assign(test_accuracy=[0.75] * 20 + [0.8] * 10)
+    longer.to_parquet(runs[0].folder / "metrics.parquet")
+    number = measured(*runs).get("set-1000", "test_accuracy", less="set-1000-dropout")
+    assert (number.value, number.lengths) == (pytest.approx(0.05), "")
+    back = measured(*runs).get("set-1000-dropout", "test_accuracy", less="set-1000")
+    assert back.value == pytest.approx(-0.05)
+
+
 def test_which_part_of_a_claim_is_as_in_the_paper_so_far_is_said(tmp_path):
     rising = tuple(np.linspace(0.5, 0.96, 30))
     shares = {"IV-N3": 0.95, "III-N3": 0.97, "II-N3": 0.3, "I-N3": 0.75}

@@ -241,16 +241,22 @@ def _pairs(name: str, one: list[Run], other: list[Run], first: Samples, second: 
 
 
 def _shared_epoch(name: str, runs: list[Run]) -> int | None:
-    """Return the last epoch of the shortest run, if the metrics of all have this very measure then; None if not."""
-    last = min(int(run.metrics["epoch"].max()) for run in runs)
-    for run in runs:
+    """Return the last epoch of the shortest run, if the metrics of longer ones have this very measure then; or None."""
+    last = min(map(_epochs, runs))
+    for run in (run for run in runs if _epochs(run) > last):
         if name not in run.metrics or run.metrics.loc[run.metrics["epoch"] == last, name].isna().all():
             return None
     return last
 
 
+def _epochs(run: Run) -> int:
+    return int(run.metrics["epoch"].max())
+
+
 def _at_epoch(sample: Sample, name: str, run: Run, epoch: int) -> Sample:
     """Return a sample of the last epoch less what the run gained since an earlier one."""
+    if epoch == _epochs(run):
+        return sample
     curve = run.metrics.set_index("epoch")[name].dropna()
     return replace(sample, values=sample.values - (curve.iloc[-1] - curve[epoch]))
 
@@ -261,11 +267,11 @@ def _lengths(name: str, measure: Measure, groups: list[list[Run]]) -> str:
     What curves they have is compared after equal epochs, even if it is of another measure than the difference.
     """
     runs = [run for group in groups for run in group]
-    epochs = [max(int(run.metrics["epoch"].max()) for run in group) for group in groups]
+    epochs = [max(map(_epochs, group)) for group in groups]
     if len(set(epochs)) < 2 or _shared_epoch(name, runs) is not None:
         return ""
     said = f"{epochs[0]:,} and {epochs[1]:,} epochs"
-    for curve in measure.curves:
+    for curve in (name for name in measure.curves if all(name in run.metrics for run in runs)):
         if (shared := _shared_epoch(curve, runs)) is not None:
             first, second = (
                 float(np.mean([run.metrics.set_index("epoch")[curve][shared] for run in group])) for group in groups
@@ -332,7 +338,7 @@ def _unfinished(runs: list[Run], measure: Measure) -> str:
     """Return which runs ended too early: while their curve still improved, or before that can be judged."""
     found = {}
     for run in runs if measure.curves else []:
-        curve, epochs = _curve(run, measure.curves), run.metrics["epoch"].max()
+        curve, epochs = _curve(run, measure.curves), _epochs(run)
         if len(curve) < LAST_POINTS:
             found[run.variant] = f"{run.variant}: too few epochs ({epochs}) to see it end"
             continue

@@ -148,7 +148,7 @@ def ablations(results: ExperimentResults) -> Table:
                 *_cells(results, name),
             ]
         )
-    compared = "after equal numbers of epochs if both were tested then, else after the last of each"
+    compared = "after the last epoch of the shorter training if the longer one was tested then, else after that of each"
     notes = _notes(results, f"Change: against the network of Table 1 above it, {compared}, with its 95 % interval.")
     return Table.of(rows, "Ablations of the set layers for point clouds (appendix B.3).", *notes)
 
