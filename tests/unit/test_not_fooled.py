@@ -269,6 +269,18 @@ def test_clouds_are_compared_after_the_last_epoch_of_the_shorter_which_needs_no_
     assert back.value == pytest.approx(-0.05)
 
 
+def test_which_comparison_is_of_unequal_length_is_said(tmp_path):
+    """Test accuracy is known by epoch, that without twins is not."""
+    table = clouds([0.9] * 3).assign(twin_in_training=np.arange(3000) % 10 == 0)
+    longer, shorter = (
+        write_run(tmp_path, "point_clouds", name, table, curve=(0.9,) * epochs)
+        for name, epochs in (("set-1000", 30), ("pooling-1000", 20))
+    )
+    longer.metrics.assign(test_accuracy=0.9).to_parquet(longer.folder / "metrics.parquet")
+    said = "unequal length of the same without test meshes that are training meshes too: 30 and 20 epochs"
+    assert said in verdict("P3", longer, shorter)
+
+
 def test_which_part_of_a_claim_is_as_in_the_paper_so_far_is_said(tmp_path):
     rising = tuple(np.linspace(0.5, 0.96, 30))
     shares = {"IV-N3": 0.95, "III-N3": 0.97, "II-N3": 0.3, "I-N3": 0.75}

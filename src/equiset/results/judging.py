@@ -356,9 +356,14 @@ def _so_far(rulings: list[Ruling]) -> list[str]:
 
 
 def _unequal(rulings: list[Ruling]) -> list[str]:
-    """Return that networks were compared after different numbers of epochs, where that is so."""
-    found = {ruling.number.lengths for ruling in rulings if ruling.number and ruling.number.lengths}
-    return [f"unequal length: {lengths}" for lengths in sorted(found)]
+    """Return that networks were compared after different numbers of epochs, and in which conditions if not in all."""
+    compared = [(one.number.lengths, one.condition.label) for one in rulings if one.number and one.number.less]
+    found = []
+    for lengths in sorted({lengths for lengths, _ in compared if lengths}):
+        labels = [label for other, label in compared if other == lengths]
+        of = f" of {' and '.join(labels)}" if len(labels) < len(compared) else ""
+        found.append(f"unequal length{of}: {lengths}")
+    return found
 
 
 def resting_on(number: Number) -> str:
