@@ -1,5 +1,6 @@
 """What is measured on trained networks beyond Table 1: robustness, clouds that units prefer, points that decide."""
 
+import logging
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -20,6 +21,8 @@ from equiset.training.devices import choose_device, fix_arithmetic
 from equiset.training.feeding import feed
 from equiset.training.load_run import load_run
 from equiset.training.loop import fix_seeds
+
+log = logging.getLogger(__name__)
 
 _UNITS_AT_ONCE = 64
 _Condition = tuple[int, float, float]
@@ -55,6 +58,7 @@ def robustness(runs: dict[str, list[Run]], store: Path, settings: dict[str, Any]
                     model.transformation.fixed = (float(np.radians(angle)), scale)
                     drawn = feed(clouds.fixed_draw(meshes, particles, run.seed, 1), device)
                     right[condition] = _right(model, drawn, labels)
+                    log.info("%s, seed %d: answered with %s %g", variant, run.seed, changed, value)
                 rows.append((variant, run.seed, changed, float(value), right[condition]))
     return pd.DataFrame(rows, columns=["variant", "seed", "changed", "value", "right"])
 
