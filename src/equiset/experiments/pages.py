@@ -66,6 +66,7 @@ def results_block(reference: Path) -> str:
         parts += [f"**{title}**", Table.of(rows).markdown(padded=False)] if rows else []
     notes = [f"Claims: {', '.join(f'{letter} {about}' for letter, about in LETTERS.items())}."]
     notes += ["† Judged by a rule that was changed after a look at results."] * bool((claims["changed"] != "").any())
+    notes.append("Differences are those after equal numbers of epochs, unless a row says “unequal length”.")
     tables: list[str] = []
     if (table1 := reference / "point_clouds" / "tables" / "table1.csv").exists():
         more = {"In the paper's range from epoch": "in_range_from_epoch"}

@@ -271,7 +271,7 @@ def _lengths(name: str, measure: Measure, groups: list[list[Run]]) -> str:
     if len(set(epochs)) < 2 or _shared_epoch(name, runs) is not None:
         return ""
     said = f"{epochs[0]:,} and {epochs[1]:,} epochs"
-    for curve in (name for name in measure.curves if all(name in run.metrics for run in runs)):
+    for curve in (curve for curve in measure.curves if all(curve in run.metrics for run in runs)):
         if (shared := _shared_epoch(curve, runs)) is not None:
             first, second = (
                 float(np.mean([run.metrics.set_index("epoch")[curve][shared] for run in group])) for group in groups
