@@ -54,7 +54,7 @@ def benchmark(depth: int, iterations: int, bar: float | None, rounds: int) -> Be
     )
 
 
-BENCHMARKS = [benchmark(1, 10, 10, 3), benchmark(2, 3, None, 2)]
+BENCHMARKS = [benchmark(1, 10, 10, 3), benchmark(2, 3, 5, 2)]
 
 if __name__ == "__main__":
     main(BENCHMARKS)

@@ -1,5 +1,7 @@
 """The networks of Table 1, their clouds, and what is measured on them."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -153,12 +155,15 @@ def test_units_are_maximised_together_as_they_would_be_alone(form, objective):
     torch.manual_seed(0)
     layers = [SetLayer(3, 8, form, "tanh").requires_grad_(False), SetLayer(8, 6, form, "tanh").requires_grad_(False)]
     units = torch.arange(6)
-    clouds = torch.randn(6, 15, 3)
-    together = _activation(clouds, layers, units, objective)
+    exact = [copy.deepcopy(layer).double() for layer in layers]
+    clouds = torch.randn(6, 15, 3, dtype=torch.float64, requires_grad=True)
+    together = _activation(clouds, exact, units, objective)
+    (gradient,) = torch.autograd.grad(together.sum(), clouds)
     for unit in units:
-        values = layers[1](layers[0](clouds[unit : unit + 1]))[0, :, unit]
+        values = exact[1](exact[0](clouds[unit : unit + 1]))[0, :, unit]
         expected = values.max() if objective == "max" else values.mean()
         torch.testing.assert_close(together[unit], expected)
+        torch.testing.assert_close(gradient[unit], torch.autograd.grad(expected, clouds)[0][unit])
     options = Activations(iterations=40, units=6, particles=15)
     torch.manual_seed(1)
     _, before = maximise(SetNorm(), layers, units, options.model_copy(update={"iterations": 0}), objective)

@@ -16,6 +16,7 @@ from equiset.experiments.point_clouds.settings import Activations, Robustness, W
 from equiset.experiments.point_clouds.task import Clouds
 from equiset.files import read_json, read_parquet
 from equiset.nn import SetLayer
+from equiset.nn.ways import may_look
 from equiset.results.runs import Run
 from equiset.training.devices import choose_device, fix_arithmetic
 from equiset.training.feeding import feed
@@ -96,6 +97,7 @@ def activations(runs: dict[str, list[Run]], store: Path, settings: dict[str, Any
             fix_seeds(run.seed, depth, int(some[0]))
             clouds, reached = maximise(model.norm, layers[:depth], some, options, objective)
             results = some.cpu().tolist(), reached.cpu().tolist(), clouds.cpu().numpy()
+            log.info("layer %d, %s over the particles: %d units maximised", depth, objective, len(some))
             for unit, activation, cloud in zip(*results, strict=True):
                 active = activation >= options.activated
                 rows.append((run.variant, run.seed, objective, depth, unit, activation, active, cloud.ravel()))
@@ -125,6 +127,13 @@ def maximise(
 
 def _activation(x: Tensor, layers: list[SetLayer], units: Tensor, objective: str) -> Tensor:
     """Return the activation of unit `units[i]` of the last layer for cloud i, over its particles."""
+    of_eq_5 = all(layer.form == "max-norm" and isinstance(layer.activation, nn.Tanh) for layer in layers)
+    if len(layers) == 2 and of_eq_5 and may_look(x):
+        first, last = layers
+        lowered = x - x.amax(1, keepdim=True)
+        return _SecondLayer.apply(
+            lowered, first.weight, first.bias, last.weight[units], last.bias[units], objective == "max"
+        )
     for layer in layers[:-1]:
         x = layer(x)
     last = layers[-1]
@@ -135,6 +144,52 @@ def _activation(x: Tensor, layers: list[SetLayer], units: Tensor, objective: str
     else:
         values = last(x)[torch.arange(len(x), device=x.device), :, units]
     return values.amax(1) if objective == "max" else values.mean(1)
+
+
+class _SecondLayer(torch.autograd.Function):
+    """The activations of units of the second of two layers of eq. 5 with tanh, one unit for each cloud.
+
+    Gives what the layers give, and the gradient of the clouds alone, a quarter of the time after them: one cloud after
+    the other stays in the cache, where its gradient is found at once. Of particles that share a maximum the first has
+    its gradient.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, clouds: Tensor, weight: Tensor, bias: Tensor, of_units: Tensor, biases: Tensor, largest: bool
+    ) -> Tensor:
+        activations, gradients = clouds.new_empty(len(clouds)), torch.zeros_like(clouds)
+        for cloud, unit, shift, activation, gradient in zip(
+            clouds, of_units, biases, activations, gradients, strict=True
+        ):
+            # tanh z = 2 sigmoid(2 z) - 1 takes a sixth of the time of tanh. From here on, h is that sigmoid.
+            h = torch.addmm(2 * bias, cloud, 2 * weight.t())
+            maxima = h.amax(0)
+            # Few particles win. Written so that NaN wins too.
+            winners = (h - maxima).amax(1).lt(0).logical_not_().nonzero().flatten()
+            where = winners[h[winners].max(0).indices]
+            h, maxima = h.sigmoid_(), maxima.sigmoid_()
+            values = torch.addmv(shift - 2 * maxima @ unit, h, unit, alpha=2).tanh_()
+            path = 4 * unit.unsqueeze(1) * weight  # from the coordinates to the unit, less the derivative of sigmoid
+            if largest:
+                activation[...], best = values.max(0)
+                slope = 1 - activation.square()
+                gradient[best] = slope * ((h[best] - h[best].square()) @ path)
+            else:
+                activation[...] = values.mean()
+                slopes = (1 - values.square()) / len(values)
+                slope = slopes.sum()
+                h.addcmul_(h, h, value=-1)
+                for axis in range(path.shape[1]):  # product by product, a fourth of the time of a narrow matrix
+                    torch.mul(slopes, h @ path[:, axis], out=gradient[:, axis])
+            gradient.index_add_(0, where, slope * (maxima.square() - maxima).unsqueeze(1) * path)
+        ctx.save_for_backward(gradients)
+        return activations
+
+    @staticmethod
+    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor | None, ...]:
+        (gradients,) = ctx.saved_tensors
+        return given[0].view(-1, 1, 1) * gradients, None, None, None, None, None
 
 
 @torch.no_grad()
