@@ -320,8 +320,9 @@ def test_complex_clouds_occupy_more_cells(tmp_path):
     rng = np.random.default_rng(0)
 
     def clouds_of(first, second, units=8):
-        rows = [("set-1000", 0, "max", layer, unit, True, (rng.random((200, 3)) * size).ravel())
-                for unit in range(units) for layer, size in ((1, first), (2, second))]  # fmt: skip
+        sizes = {("max", 1): first, ("max", 2): second, ("mean", 1): 3, ("mean", 2): 1}
+        rows = [("set-1000", 0, objective, layer, unit, True, (rng.random((200, 3)) * size).ravel())
+                for (objective, layer), size in sizes.items() for unit in range(units)]  # fmt: skip
         path = tmp_path / "activations.parquet"
         names = ["variant", "seed", "objective", "layer", "unit", "activated", "cloud"]
         pd.DataFrame(rows, columns=names).to_parquet(path)

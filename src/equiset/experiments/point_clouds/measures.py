@@ -57,18 +57,21 @@ def _lost(run: Run) -> dict[Part, Sample]:
     }
 
 
-def _complexity(run: Run) -> Sample | None:
-    """Return the logarithm of the cells that clouds of active units of layer 2 occupy, less that of layer 1."""
+def _complexity(run: Run) -> dict[Part, Sample]:
+    """Return the logarithm of the cells that clouds of active units of layer 2 occupy, less that of layer 1.
+
+    The parts are what the clouds maximise: the largest activation among their particles, or the mean.
+    """
     table = run.analysis("activations")
-    if table is None or table.empty:
-        return None
-    table = table[table["activated"] & (table["objective"] == "max")]
-    first, second = (
-        np.log([_occupied(cloud) for cloud in table.loc[table["layer"] == layer, "cloud"]]) for layer in (1, 2)
-    )
-    if min(len(first), len(second)) < 2:
-        return None
-    return Sample(second, np.arange(len(second)), less=Sample(first, np.arange(len(first))))
+    found = {}
+    for objective, clouds in () if table is None else table[table["activated"]].groupby("objective"):
+        first, second = (
+            np.log([_occupied(cloud) for cloud in clouds.loc[clouds["layer"] == layer, "cloud"]]) for layer in (1, 2)
+        )
+        if min(len(first), len(second)) >= 2:
+            less = Sample(first, np.arange(len(first)))
+            found[Part(objective)] = Sample(second, np.arange(len(second)), less=less)
+    return found
 
 
 def _occupied(cloud: np.ndarray) -> int:
