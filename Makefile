@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 SCALE ?= demo
 PORT ?= 5000
 RUN ?= point_clouds/set-100/seed0
+ANALYSIS ?= point_clouds/robustness
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 PIP := $(BIN)/pip install --disable-pip-version-check --progress-bar off
@@ -13,7 +14,7 @@ COUNTED := awk '/^(Collecting|Processing)/ { n += 1; now = $$2 } /^ *Downloading
 	/^Installing/ { now = "installing them" } \
 	now { printf "\r  %d packages: %-60.60s", n, now; fflush() } END { if (now) print "" }'
 
-.PHONY: help install install-cluster results bench gpu-check reference publish judge verify test test-faults test-cluster \
+.PHONY: help install install-cluster results bench gpu-check reference publish judge verify analyse test test-faults test-cluster \
 	fuzz audit lint types format docs ui track lock clean
 
 help:  ## List the commands
@@ -101,6 +102,9 @@ judge: install  ## Judge the paper's claims by the published runs, from their ow
 verify: install  ## Evaluate a published network again (RUN=experiment/variant/seed), from its weights and the real data
 	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- results/paper/verified/$(RUN).parquet
 	@grep published results/paper/logs/verify/$(RUN).log
+
+analyse: install  ## Measure something on the published networks again (ANALYSIS=point_clouds/robustness), from the real data
+	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- results/paper/analysed/$(ANALYSIS).parquet
 
 track: install  ## Send the runs of a scale to MLflow (SCALE=reference: the published ones), also after its server was away
 	$(BIN)/snakemake --cores all --forcerun track track_report -- results/$(SCALE)/tracked.json

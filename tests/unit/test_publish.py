@@ -1,6 +1,7 @@
 """Published results: small files with their provenance, and a README that says what they say."""
 
 import contextlib
+import os
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -59,7 +60,7 @@ def runs(tmp_path):
 
 def call(folder):
     source, output = folder / "paper" / "mnist_sums", folder / "reference" / "mnist_sums"
-    publish(source, source / "checkpoints", output)
+    publish(source, folder / "paper" / "analysed" / "mnist_sums", source / "checkpoints", output)
     return output
 
 
@@ -71,8 +72,11 @@ def judged(folder, runs, output):
 
 
 def test_all_that_judges_a_run_again_or_makes_it_longer_is_published(runs, tmp_path):
-    (tmp_path / "paper" / "mnist_sums" / "analyses").mkdir()
-    (tmp_path / "paper" / "mnist_sums" / "analyses" / "some.parquet").write_bytes(b"content")
+    of_trained, of_published = tmp_path / "paper" / "mnist_sums" / "analyses", tmp_path / "paper/analysed/mnist_sums"
+    for place, name, time in ((of_trained, "some", 2), (of_trained, "other", 1), (of_published, "other", 2)):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{name}.parquet").write_bytes(place.parent.name.encode())
+        os.utime(place / f"{name}.parquet", (time, time))
     unfinished = tmp_path / "paper" / "mnist_sums" / "runs" / "I-N6" / "seed0" / "metrics.parquet"
     unfinished.parent.mkdir(parents=True)
     unfinished.write_bytes(b"not evaluated yet")
@@ -81,9 +85,10 @@ def test_all_that_judges_a_run_again_or_makes_it_longer_is_published(runs, tmp_p
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     names = ("run.json", "metrics.parquet", "predictions.parquet", "weights.safetensors")
     assert files == {
-        *("analyses/some.parquet", "runs/IV-N6/seed0/checkpoint.pt"),
+        *("analyses/some.parquet", "analyses/other.parquet", "runs/IV-N6/seed0/checkpoint.pt"),
         *(f"runs/{variant}/seed0/{name}" for variant in ("IV-N6", "III-N6") for name in names),
     }
+    assert (folder / "analyses" / "other.parquet").read_bytes() == b"analysed"  # the newer one
     for run in runs:
         for name in names:
             copied = folder / "runs" / run.variant / "seed0" / name

@@ -233,3 +233,21 @@ def test_a_network_gives_the_same_answers_again(finished):
         assert not again.exists()
     finally:
         shutil.rmtree(finished.folder / "results/reference")
+
+
+def test_a_published_network_is_analysed_as_where_it_was_trained(finished):
+    """From its weights, without any training."""
+    runs, table = "results/{}/point_clouds/runs/set-1000/seed0", "results/smoke/{}/{}/robustness.parquet"
+    published = finished.folder / runs.format("reference")
+    again, first = table.format("analysed", "point_clouds"), table.format("point_clouds", "analyses")
+    shutil.copytree(finished.folder / runs.format("smoke"), published)
+    try:
+        assert finished.planned(again) == {"analyse_published": 1}
+        done = finished.snakemake(again)
+        assert done.returncode == 0, done.stderr
+        rows, expected = (pd.read_parquet(finished.folder / path) for path in (again, first))
+        expected = expected[expected["variant"] == "set-1000"].reset_index(drop=True)
+        assert len(rows)
+        pd.testing.assert_frame_equal(rows, expected)
+    finally:
+        shutil.rmtree(finished.folder / "results/reference")

@@ -29,6 +29,7 @@ rule publish_part:
     params:
         # Not inputs: what has not ended is not waited for.
         source="results/paper/{part}",
+        analysed="results/paper/analysed/{part}",
         checkpoints="results/paper/{part}/checkpoints",
         output=f"results/{REFERENCE}/{{part}}",
     message:
@@ -72,6 +73,25 @@ rule verify:
         "Verifying {wildcards.variant}, seed {wildcards.seed} (log: {log})"
     script:
         "../scripts/verify.py"
+
+
+use rule analyse as analyse_published with:
+    """Measure something on the published networks, from their weights. `make publish` takes it."""
+    input:
+        store=store_of,
+        runs=lambda wildcards: run_files(
+            SimpleNamespace(scale=REFERENCE, experiment=wildcards.experiment),
+            ("run.json", "weights.safetensors"),
+            config_at(wildcards.scale).experiment(wildcards.experiment).analyses[wildcards.item],
+        ),
+    output:
+        table="results/{scale}/analysed/{experiment}/{item}.parquet",
+    log:
+        "results/{scale}/logs/analyse_published/{experiment}/{item}.log",
+    benchmark:
+        "results/{scale}/benchmarks/analyse_published/{experiment}/{item}.tsv"
+    message:
+        "Analysing {wildcards.item} of the published networks of {wildcards.experiment}"
 
 
 rule judge:
