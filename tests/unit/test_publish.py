@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from equiset.config.resolve import REFERENCE, project_config
 from equiset.errors import EquisetError
@@ -101,13 +103,16 @@ def test_the_page_of_published_runs_says_where_they_come_from(runs, tmp_path):
     write_json(runs[1].folder / "run.json", info | {"machine": {"processor": "another", "cores": 4}})
     table = tmp_path / "accuracy.md"
     table.write_text("| 85.0 ± 1.0 |\n")
-    pages.write_experiment_page(
-        "Sums", [run.folder for run in runs], [table], [Path("figures/figure1.png")], tmp_path / "README.md"
-    )
+    figure = tmp_path / "figure1.png"
+    details = PngInfo()
+    details.add_text("Description", "Curves.")
+    Image.new("L", (1, 1)).save(figure, pnginfo=details)
+    pages.write_experiment_page("mnist_sums", [run.folder for run in runs], [table], [figure], tmp_path / "README.md")
     page = (tmp_path / "README.md").read_text()
-    assert page.startswith("# Sums: published runs\n")
+    assert page.startswith("# Sum of MNIST digits: published runs\n")
+    assert "![Curves.](figures/figure1.png)\n\nThe paper's figure 1: " in page
     assert "on a CPU, 2 cores, cpu and another, 4 cores, cpu, 1 thread a run" in page
-    for words in ("the paper's data, whole: MNIST", "0123456789ab", "3.0 hours", "85.0 ± ", "figures/figure1.png"):
+    for words in ("the paper's data, whole: MNIST", "0123456789ab", "3.0 hours", "85.0 ± "):
         assert words in page
 
 

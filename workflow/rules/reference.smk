@@ -116,8 +116,7 @@ rule describe_published:
     conda:
         "../../environment.yml"
     params:
-        code=code("results/*", "experiments/pages.py"),
-        title=lambda wildcards: config_at().experiment(wildcards.experiment).title,
+        code=code("results/*", "experiments/pages.py", "experiments/{experiment}/about.py"),
     message:
         "Writing {output.page}"
     script:

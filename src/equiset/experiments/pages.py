@@ -174,14 +174,19 @@ def _memorised(path: Path) -> list[str]:
 
 def _image(path: Path, title: str) -> str:
     """Return a picture at a width that leaves it readable beside text, with its alternative text."""
+    return f'<img src="{path.as_posix()}" width="620" alt="{_description(path, title)}">'
+
+
+def _description(path: Path, default: str) -> str:
     with Image.open(path) as picture:
-        description = picture.info.get("Description", title).replace('"', "")
-    return f'<img src="{path.as_posix()}" width="620" alt="{description}">'
+        return picture.info.get("Description", default).replace('"', "")
 
 
-def write_experiment_page(title: str, runs: list[Path], tables: list[Path], figures: list[Path], output: Path) -> None:
+def write_experiment_page(
+    experiment: str, runs: list[Path], tables: list[Path], figures: list[Path], output: Path
+) -> None:
     """Write what a visitor of an experiment's published folder reads: where it comes from, its tables and figures."""
-    groups = read_runs(runs)
+    chapter, groups = _chapter(experiment, []), read_runs(runs)
     published = [run for group in groups.values() for run in group]
     first = published[0].info
     hours = sum(sum(run.info["epoch_seconds"]) for run in published) / 3600
@@ -189,7 +194,7 @@ def write_experiment_page(title: str, runs: list[Path], tables: list[Path], figu
     places = [(run.info["machine"], run.info["device"]) for run in published]
     machines = sorted({f"{machine['processor']}, {machine['cores']} cores, {device}" for machine, device in places})
     parts = [
-        f"# {title}: published runs",
+        f"# {chapter.title}: published runs",
         measured_on(groups),
         f"Made by code {', '.join(commits)} with torch {first['versions']['torch']} on {' and '.join(machines)}, "
         f"{first['threads']} thread a run, {hours:.1f} hours of training by the clock, pauses included. "
@@ -199,6 +204,8 @@ def write_experiment_page(title: str, runs: list[Path], tables: list[Path], figu
         "predictions and its weights; `measures.parquet` every number with its interval.",
     ]
     parts += [path.read_text(encoding="utf-8").strip() for path in tables]
-    parts += [f"![{path.stem}](figures/{path.name})" for path in figures]
+    for path in figures:
+        caption = chapter.about.CAPTIONS[path.stem]
+        parts += [f"![{_description(path, caption)}](figures/{path.name})", caption]
     with atomic_path(output) as partial:
         partial.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

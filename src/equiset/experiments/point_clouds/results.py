@@ -3,6 +3,7 @@
 from itertools import combinations, cycle, product
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 
 from equiset.experiments.point_clouds.pool import Pool
@@ -260,8 +261,13 @@ def figure2(results: ExperimentResults) -> Figure:
     return Figure(canvas, f"Point clouds, two of each class, from one side and in projections: {', '.join(names)}.")
 
 
-def _name_data_at_foot(canvas: Canvas, results: ExperimentResults) -> None:
+def _name_data_at_foot(canvas: Canvas, results: ExperimentResults, analysed: pd.DataFrame | None = None) -> None:
+    """Write what a figure was measured on: all runs, or those of an analysis."""
     text = measured_on(results.runs)
+    if analysed is not None:
+        shown = set(zip(analysed["variant"], analysed["seed"], strict=True))
+        runs = {name: [run for run in group if (name, run.seed) in shown] for name, group in results.runs.items()}
+        text = f"Network: {', '.join(sorted({name for name, _ in shown}))}. {measured_on(runs)}"
     canvas.text(0.01, 0.04 / canvas.get_size_inches()[1], text, fontsize=5.5, color="0.35", va="bottom")
 
 
@@ -310,7 +316,7 @@ def figure3(results: ExperimentResults) -> Figure:
     text = "Colour: height z in the box. Each box is centred on its cloud; the number under it is its reach,\n"
     text += "in coordinates as the network normalises them. From two sides, less the outermost 2 % of particles."
     canvas.text(0.3, 0.38 / height, text, fontsize=6, va="center")
-    _name_data_at_foot(canvas, results)
+    _name_data_at_foot(canvas, results, table)
     return Figure(canvas, f"Clouds of particles in boxes. {'; '.join(counts)}.")
 
 
@@ -382,6 +388,6 @@ def winners(results: ExperimentResults) -> Figure:
         name, answer = (row[key].replace("_", " ") for key in ("class", "predicted"))
         text = f"{name if name == answer else f'{name} (answer: {answer})'}\n{len(few)} of {len(wins)} points decide"
         canvas.text((left + side / 2) / width, 1 - (top + 0.06) / height, text, ha="center", va="top", fontsize=7)
-    _name_data_at_foot(canvas, results)
+    _name_data_at_foot(canvas, results, table)
     shares = ", ".join(f"{name} {share:.0%}" for name, share in zip(table["class"], deciding, strict=True))
     return Figure(canvas, f"Points that win a channel of the pooled maximum, among all points of a cloud: {shares}.")
