@@ -381,7 +381,7 @@ def winners(results: ExperimentResults) -> Figure:
         right, up, near = _project(cloud, -55)
         few = np.flatnonzero(wins > 0)
         few = few[np.argsort(near[few])]
-        style = {"linewidths": 0, "rasterized": True}
+        style = {"linewidths": 0, "rasterized": True, "clip_on": False}
         axes.scatter(right, up, s=1.6, color="0.78", **style)
         axes.scatter(right[few], up[few], s=3 + 1.5 * wins[few], c=wins[few], cmap="plasma_r", vmin=0, vmax=8, **style)
         deciding.append(len(few) / len(wins))
