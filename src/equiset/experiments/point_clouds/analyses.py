@@ -149,9 +149,9 @@ def _activation(x: Tensor, layers: list[SetLayer], units: Tensor, objective: str
 class _SecondLayer(torch.autograd.Function):
     """The activations of units of the second of two layers of eq. 5 with tanh, one unit for each cloud.
 
-    Gives what the layers give, and the gradient of the clouds alone, a quarter of the time after them: one cloud after
-    the other stays in the cache, where its gradient is found at once. Of particles that share a maximum the first has
-    its gradient.
+    Values, and the gradient of the clouds, are those of the layers themselves, in a quarter of the time: each cloud in
+    turn stays in the cache until its gradient is known, too. The weights get no gradient. Of particles that share a
+    maximum, the first gets the gradient.
     """
 
     @staticmethod
