@@ -65,7 +65,7 @@ def same_bits(one, other):
 
 def test_a_published_run_goes_on_where_there_is_no_checkpoint(tasks, places, tmp_path, caplog):
     first = make(tasks, places, tmp_path / "here", 2)
-    publish(tmp_path / "here", tmp_path / "here" / "checkpoints", tmp_path / "published")
+    publish(tmp_path / "here", tmp_path / "analysed", tmp_path / "here" / "checkpoints", tmp_path / "published")
     published = tmp_path / "published" / "runs" / NAME / "seed0"
     assert (published / "checkpoint.pt").is_file()
     whole = make(tasks, places, tmp_path / "at once", 4)
@@ -108,7 +108,7 @@ def started_at(tasks, places, project, published, epochs=3):
 
 def test_which_published_runs_are_taken(tasks, places, tmp_path, caplog):
     first = make(tasks, places, tmp_path / "here", 1)
-    publish(tmp_path / "here", tmp_path / "here" / "checkpoints", tmp_path / "published")
+    publish(tmp_path / "here", tmp_path / "analysed", tmp_path / "here" / "checkpoints", tmp_path / "published")
     published = tmp_path / "published" / "runs" / NAME / "seed0"
     info = read_json(first / "run.json")
 
