@@ -192,6 +192,19 @@ def test_table_1_is_also_given_without_the_twins(tmp_path):
     assert "Twins: 4 test meshes have exactly the triangles of a training mesh" in " ".join(shown.notes)
 
 
+def test_a_figure_of_one_network_names_that_network_and_its_seed(tmp_path):
+    table = pd.DataFrame({"mesh": np.arange(40), "draw": 0, "label": 1, "predicted": 1, "twin_in_training": False})
+    trained = (("set-1000", 0), ("set-1000", 1), ("set-100", 2))
+    runs = [write_run(tmp_path, "point_clouds", name, table, seed=seed, classes=40) for name, seed in trained]
+    rows = [("set-1000", 1, "mean", layer, 0, 1.0, True, np.linspace(0, 1, 30)) for layer in (1, 2)]
+    names = ["variant", "seed", "objective", "layer", "unit", "activation", "activated", "cloud"]
+    pd.DataFrame(rows, columns=names).to_parquet(tmp_path / "activations.parquet")
+    shown = figure3(results_of("point_clouds", *runs, analyses={"activations": tmp_path / "activations.parquet"}))
+    (foot,) = [text.get_text() for text in shown.canvas.texts if "Measured on" in text.get_text()]
+    assert foot.startswith("Network: set-1000. ")
+    assert foot.endswith("Seeds: 1.")
+
+
 @pytest.mark.parametrize(("kind", "epoch"), [("part", "3"), ("stand-in", "")])
 def test_table_1_tells_when_a_network_came_into_the_range_of_the_paper(tmp_path, kind, epoch):
     """87 ± 1 % at 1000 particles: 86 % is in the range, and so is what falls below it again later."""
