@@ -6,6 +6,7 @@ SCALE ?= demo
 PORT ?= 5000
 RUN ?= point_clouds/set-100/seed0
 ANALYSIS ?= point_clouds/robustness
+PUBLISHED := $(BIN)/snakemake --cores all --configfile workflow/reference.yaml
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 PIP := $(BIN)/pip install --disable-pip-version-check --progress-bar off
@@ -89,22 +90,24 @@ ui: install  ## Look at the runs in MLflow, also while they train; says where ea
 	$(BIN)/python -m equiset.tracking.ui --port $(PORT)
 
 reference: install  ## Make the published runs again, many hours, publish them, and put them into README.md
-	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- reference_runs
+	$(PUBLISHED) -- reference_runs
+	$(PUBLISHED) --forcerun publish_part -- publish
+	$(PUBLISHED) -- reference_analyses
 	$(MAKE) publish
 
 publish: install  ## Publish what has ended of the runs of workflow/reference.yaml, judge it, and write README.md
-	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml --forcerun publish_part -- publish
+	$(PUBLISHED) --forcerun publish_part -- publish
 	$(BIN)/snakemake --cores all --forcerun measure_runs -- readme
 
 judge: install  ## Judge the paper's claims by the published runs, from their own files, without training
 	$(BIN)/snakemake --cores all --forceall -- judge
 
 verify: install  ## Evaluate a published network again (RUN=experiment/variant/seed), from its weights and the real data
-	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- results/paper/verified/$(RUN).parquet
+	$(PUBLISHED) -- results/paper/verified/$(RUN).parquet
 	@grep published results/paper/logs/verify/$(RUN).log
 
 analyse: install  ## Measure something on the published networks again (ANALYSIS=point_clouds/robustness), from the real data
-	$(BIN)/snakemake --cores all --configfile workflow/reference.yaml -- results/paper/analysed/$(ANALYSIS).parquet
+	$(PUBLISHED) -- results/paper/analysed/$(ANALYSIS).parquet
 
 track: install  ## Send the runs of a scale to MLflow (SCALE=reference: the published ones), also after its server was away
 	$(BIN)/snakemake --cores all --forcerun track track_report -- results/$(SCALE)/tracked.json

@@ -98,6 +98,10 @@ def _write_experiment(results: Path, experiment: str) -> None:
     )
 
 
+WEIGHTS = "5eed" * 16
+"""The digest of the weights of all made-up runs."""
+
+
 def write_run_files(folder: Path, spec: dict, sets: dict, metrics: dict[str, list[float]], **changes: object) -> Path:
     """Write the run.json and the metrics of a run, and return its folder.
 
@@ -122,6 +126,7 @@ def write_run_files(folder: Path, spec: dict, sets: dict, metrics: dict[str, lis
         "ended": "2026-01-01T01:00:00+00:00",
         "epoch_seconds": [20.0] * epochs,
         "peak_memory_mb": 432.1,
+        "weights_sha256": WEIGHTS,
     }
     write_json(folder / "run.json", {"spec": spec, "sets": sets} | about | changes)
     pd.DataFrame({"epoch": range(1, epochs + 1), **metrics}).to_parquet(folder / "metrics.parquet", index=False)

@@ -69,7 +69,7 @@ def results_of(experiment: str, *runs: Run, store: Path = Path("nowhere"), analy
     roles = {name: variant.role for name, variant in variants.items()}
     numbers = measured(*runs, analyses=analyses)
     groups = read_runs([run.folder for run in runs], analyses)
-    return ExperimentResults(groups, store, analyses or {}, numbers, CLAIMS, roles)
+    return ExperimentResults(groups, store, numbers, CLAIMS, roles)
 
 
 def rights(accuracy, count, start=0):

@@ -9,11 +9,13 @@ import pytest
 
 from equiset.errors import EquisetError
 from equiset.experiments.laws.measures import number_layers
+from equiset.files import write_json
 from equiset.results.claims import Above, AtChance, PaperValue, Within
 from equiset.results.intervals import Sample, standard_error
 from equiset.results.judging import decide, judge, judge_all
 from equiset.results.measures import Number
 
+from ..report_folder import WEIGHTS
 from .made_up_runs import CLAIMS, clouds, faces, galaxies, measured, sums, write_run
 
 
@@ -299,7 +301,8 @@ def robustness(folder, lost, seeds=(0,), count=1000):
         for value in values
     ]
     path = folder / "robustness.parquet"
-    pd.DataFrame(rows, columns=["variant", "seed", "changed", "value", "right"]).to_parquet(path)
+    table = pd.DataFrame(rows, columns=["variant", "seed", "changed", "value", "right"])
+    table.assign(weights_sha256=WEIGHTS).to_parquet(path)
     return {"robustness": path}
 
 
@@ -315,6 +318,13 @@ def test_small_changes_cost_little(tmp_path):
     )
 
 
+def test_what_was_measured_on_a_shorter_run_does_not_count_for_a_longer_one(tmp_path):
+    run, analyses = cloud_run(tmp_path, "set-5000", [0.9]), robustness(tmp_path, 0.005)
+    write_json(run.folder / "run.json", run.info | {"weights_sha256": "0" * 64})
+    with pytest.raises(EquisetError, match=r"other weights of set-5000, seed 0.*ANALYSIS=point_clouds/robustness"):
+        verdict("P8", run, analyses=analyses)
+
+
 def test_complex_clouds_occupy_more_cells(tmp_path):
     run = cloud_run(tmp_path, "set-1000", [0.9])
     rng = np.random.default_rng(0)
@@ -325,7 +335,7 @@ def test_complex_clouds_occupy_more_cells(tmp_path):
                 for (objective, layer), size in sizes.items() for unit in range(units)]  # fmt: skip
         path = tmp_path / "activations.parquet"
         names = ["variant", "seed", "objective", "layer", "unit", "activated", "cloud"]
-        pd.DataFrame(rows, columns=names).to_parquet(path)
+        pd.DataFrame(rows, columns=names).assign(weights_sha256=WEIGHTS).to_parquet(path)
         return {"activations": path}
 
     assert verdict("P11", run, analyses=clouds_of(1, 3)) == "holds (one seed)"

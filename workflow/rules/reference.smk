@@ -2,13 +2,12 @@
 
 
 rule reference_runs:
-    """Make all that is to be published: many hours."""
+    """Make all runs that are to be published: many hours."""
     input:
         lambda wildcards: [
             file
             for experiment in EXPERIMENTS
-            for files in (run_files, analysis_files)
-            for file in files(SimpleNamespace(scale="paper", experiment=experiment))
+            for file in run_files(SimpleNamespace(scale="paper", experiment=experiment))
         ],
         expand("results/paper/laws/analyses/{item}.parquet", item=Laws.model_fields),
     localrule: True
@@ -29,7 +28,9 @@ rule publish_part:
     params:
         # Not inputs: what has not ended is not waited for.
         source="results/paper/{part}",
-        analysed="results/paper/analysed/{part}",
+        analyses=lambda wildcards: (
+            "results/paper/laws/analyses" if wildcards.part == "laws" else f"results/paper/analysed/{wildcards.part}"
+        ),
         checkpoints="results/paper/{part}/checkpoints",
         output=f"results/{REFERENCE}/{{part}}",
     message:
@@ -41,7 +42,7 @@ rule publish_part:
 rule publish:
     """Publish what has ended of the runs of workflow/reference.yaml."""
     input:
-        [f"results/paper/published/{part}" for part in [*EXPERIMENTS, "laws"] if Path(f"results/paper/{part}").exists()],
+        expand(rules.publish_part.output, part=[*EXPERIMENTS, "laws"]),
     localrule: True
 
 
@@ -92,6 +93,17 @@ use rule analyse as analyse_published with:
         "results/{scale}/benchmarks/analyse_published/{experiment}/{item}.tsv"
     message:
         "Analysing {wildcards.item} of the published networks of {wildcards.experiment}"
+
+
+rule reference_analyses:
+    """Measure on the published networks all that goes beyond predictions: hours."""
+    input:
+        lambda wildcards: [
+            f"results/paper/analysed/{experiment}/{Path(file).name}"
+            for experiment in EXPERIMENTS
+            for file in analysis_files(SimpleNamespace(scale="paper", experiment=experiment))
+        ],
+    localrule: True
 
 
 rule judge:

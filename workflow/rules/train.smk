@@ -97,6 +97,7 @@ rule analyse:
         code=code(
             "nn/*",
             "training/*",
+            "experiments/jobs.py",
             "experiments/{experiment}/*",
             "!experiments/{experiment}/results.py",
         ),

@@ -7,4 +7,4 @@ from equiset.results.publish import publish
 
 with one_line_errors(snakemake.log[0]):
     params = snakemake.params
-    publish(*map(Path, (params.source, params.analysed, params.checkpoints, params.output)))
+    publish(*map(Path, (params.source, params.analyses, params.checkpoints, params.output)))

@@ -30,7 +30,12 @@ def analyse_runs(
 
     torch.set_num_threads(threads)
     analyse = choose(experiment_module(experiment, "analyses").ANALYSES, analysis, f"analysis of {experiment}")
-    write_parquet(output, analyse(read_runs(runs, experiment=experiment), store, settings))
+    found = read_runs(runs, experiment=experiment)
+    table = analyse(found, store, settings)
+    # A run that is made longer later has the same name and other weights.
+    weights = {(run.variant, run.seed): run.info["weights_sha256"] for group in found.values() for run in group}
+    table["weights_sha256"] = [weights[network] for network in zip(table["variant"], table["seed"], strict=True)]
+    write_parquet(output, table)
 
 
 def measure(experiment: str, runs: list[Path], analyses: list[Path], output: Path) -> None:
@@ -72,11 +77,9 @@ def show(
     """
     settings = experiment_module(experiment, "settings").ExperimentSettings
     choose(dict.fromkeys([*settings.tables, *settings.figures]), item, f"table or figure of {experiment}")
-    files = {path.stem: path for path in analyses}
     results = ExperimentResults(
-        read_runs(runs, files, experiment),
+        read_runs(runs, {path.stem: path for path in analyses}, experiment),
         store,
-        files,
         Measures.read(measures),
         {claim.id: claim for claim in read_claims(claims)},
         {name: validate(Role, role, "roles", name) for name, role in roles.items()},

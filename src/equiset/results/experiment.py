@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from equiset.config.roles import Role
-from equiset.files import read_parquet
+from equiset.errors import EquisetError
 from equiset.results.claims import Claim
 from equiset.results.measures import Measures
 from equiset.results.runs import Run
@@ -21,15 +21,18 @@ class ExperimentResults:
     """The runs of each variant, one per seed, in the order of the config."""
     store: Path | None = None
     """The prepared data. Published runs have none."""
-    analyses: dict[str, Path] = field(default_factory=dict)
-    """Parquet files of the analyses, by name."""
     measures: Measures = field(default_factory=lambda: Measures([]))
     claims: dict[str, Claim] = field(default_factory=dict)
     roles: dict[str, Role] = field(default_factory=dict)
     """What each variant is in tables and figures."""
 
     def analysis(self, name: str) -> pd.DataFrame:
-        return read_parquet(self.analyses.get(name, Path(f"{name}.parquet")))
+        """Return the rows of an analysis, of all runs."""
+        found = [run.analysis(name) for group in self.runs.values() for run in group]
+        rows = [table for table in found if table is not None and len(table)]
+        if not rows:
+            raise EquisetError(f"the analysis {name!r} was made of none of these runs")
+        return pd.concat(rows, ignore_index=True)
 
     def role(self, variant: str) -> Role:
         return self.roles.get(variant, Role())

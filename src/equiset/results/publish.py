@@ -13,18 +13,16 @@ LARGEST_IN_ALL = 100_000_000
 _FILES = ("run.json", "metrics.parquet", "predictions.parquet", "weights.safetensors")
 
 
-def publish(source: Path, analysed: Path, checkpoints: Path, output: Path) -> None:
+def publish(source: Path, analyses: Path, checkpoints: Path, output: Path) -> None:
     """Copy the runs and analyses of an experiment, or what was measured on the layers, that are there.
 
     Args:
         source: folder of the experiment at the paper's scale.
-        analysed: folder of analyses of its published runs. Of one that is in both folders, the newer is taken.
+        analyses: folder of what was measured on its published runs, or on the layers.
         checkpoints: folder of its checkpoints. That of a run is published with it, so that it can be made longer.
         output: folder to add to.
     """
-    analyses = sorted([*(source / "analyses").glob("*"), *analysed.glob("*")], key=lambda path: path.stat().st_mtime)
-    newest = {path.name: path for path in analyses}
-    copies = {path: output / "analyses" / name for name, path in newest.items()}
+    copies = {path: output / "analyses" / path.name for path in analyses.glob("*")}
     for path in sorted(source.glob("runs/*/*/predictions.parquet")):
         run, target = Run(path.parent), output / path.parent.relative_to(source)
         if (run.info["git_commit"] or "-dirty").endswith("-dirty"):

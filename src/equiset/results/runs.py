@@ -42,8 +42,14 @@ class Run:
         """Return the rows of an analysis that are of this run; None if it was not made."""
         if name not in self.analyses:
             return None
-        table = read_parquet(self.analyses[name])
-        return table[(table["variant"] == self.variant) & (table["seed"] == self.seed)]
+        table = read_parquet(path := self.analyses[name])
+        rows = table[(table["variant"] == self.variant) & (table["seed"] == self.seed)]
+        if not (rows["weights_sha256"] == self.info["weights_sha256"]).all():
+            raise EquisetError(
+                f"{path} was measured on other weights of {self.variant}, seed {self.seed}, than {self.folder} has. "
+                f"Measure it again: make analyse ANALYSIS={self.info['spec']['experiment']}/{name}, then make publish"
+            )
+        return rows
 
     def own_items(self, count: int) -> np.ndarray:
         """Return numbers for test items that this run has drawn itself: no other seed has the same items."""

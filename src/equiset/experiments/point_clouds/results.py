@@ -342,7 +342,7 @@ def robustness(results: ExperimentResults) -> Figure:
     drawn, particles = {}, set()
     for (name, look), (axis, part) in product(_looks(results).items(), zip(axes, titles, strict=True)):
         if numbers := results.measures.select(variant=name, measure="changed_accuracy", part=part):
-            drawn[name] = results.runs[name]
+            drawn[name] = [run for run in results.runs[name] if len(run.analysis("robustness"))]
             label = f"{results.role(name).title}, trained with {drawn[name][0].info['sets']['particles']}"
             style = {"markersize": 3, "linewidth": 1, "elinewidth": 0.8, "capsize": 2, "label": label}
             places = [one.at for one in numbers]
