@@ -78,6 +78,21 @@ def test_another_workflow_decides_the_config(project, tmp_path):
     assert planned == seeds_and_variants
 
 
+def test_all_that_is_published_can_be_made_again(project):
+    """Runs first, and then what is measured on them once they are published."""
+    (project.folder / "results").mkdir()
+    (project.folder / "results" / "reference").symlink_to(ROOT / "results" / "reference")
+    settings = ("--configfile", "workflow/reference.yaml")
+    runs = list((ROOT / "results" / "reference").glob("*/runs/*/*/run.json"))
+    made = project.planned("reference_runs", *settings)
+    assert made["train"] >= len(runs) > 20
+    assert "analyse_published" not in made
+    measured = project.planned("reference_analyses", *settings)
+    published = list((ROOT / "results" / "reference" / "point_clouds" / "analyses").glob("*.parquet"))
+    assert measured["analyse_published"] == len(published)
+    assert "train" not in measured
+
+
 def test_judging_the_published_runs_again_changes_no_verdict(project):
     """From their own files, all of them anew."""
     reference = project.folder / "results" / "reference"
