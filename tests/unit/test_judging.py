@@ -225,6 +225,15 @@ def test_small_changes_cost_little(tmp_path):
     )
 
 
+def test_a_number_names_only_the_runs_that_it_was_measured_on(tmp_path):
+    runs = [cloud_run(tmp_path, "set-5000", [0.9], seed=seed) for seed in (0, 1)]
+    numbers = measured(*runs, analyses=robustness(tmp_path, 0.005))
+    lost = numbers.select(measure="accuracy_lost", part="scale")[0]
+    assert (lost.seeds, lost.runs) == (1, str(runs[0].folder))
+    whole = numbers["set-5000", "test_accuracy"]
+    assert (whole.seeds, whole.runs) == (2, ";".join(str(run.folder) for run in runs))
+
+
 def test_what_was_measured_on_a_shorter_run_does_not_count_for_a_longer_one(tmp_path):
     run, analyses = cloud_run(tmp_path, "set-5000", [0.9]), robustness(tmp_path, 0.005)
     write_json(run.folder / "run.json", run.info | {"weights_sha256": "0" * 64})

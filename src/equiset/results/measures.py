@@ -218,8 +218,8 @@ def _samples(group: list[Run], name: str, measure: Measure) -> Samples:
             raise EquisetError(
                 f"{run.folder}: its files lack {error}, which {name} needs; another version made them. Run it again"
             ) from None
-        if sample is not None:
-            found[run.seed] = sample if isinstance(sample, dict) else {WHOLE: sample}
+        if parts := {WHOLE: sample} if isinstance(sample, Sample) else sample:
+            found[run.seed] = parts
     return found
 
 
@@ -285,8 +285,12 @@ def _lengths(name: str, measure: Measure, groups: list[list[Run]]) -> str:
 def _numbers(
     experiment: str, name: str, measure: Measure, groups: dict[str, list[Run]], samples: Samples
 ) -> Iterator[Number]:
+    if not samples:
+        return
     (variant, runs), *others = groups.items()
-    facts = _facts(runs, experiment, [run for group in groups.values() for run in group])
+    everything = [run for group in groups.values() for run in group]
+    # An analysis need not have all seeds, and two variants are compared by the seeds that both have.
+    facts = _facts(runs, experiment, [run for run in everything if isinstance(samples, str) or run.seed in samples])
     facts |= {"variant": variant, "measure": name, "less": others[0][0] if others else ""}
     facts["unit"] = "points" if measure.unit and others else measure.unit
     if isinstance(samples, str):
