@@ -294,6 +294,18 @@ def test_which_part_of_a_claim_is_as_in_the_paper_so_far_is_said(tmp_path):
     assert said.endswith("so far not: IV − III (IV ahead))")
 
 
+def test_a_baseline_that_is_better_but_not_clearly_is_said_to_be_undecided(tmp_path):
+    rising = (*np.linspace(0.5, 0.9, 25), *(0.9,) * 5)  # the last points do not move, so that intervals are narrow
+    layer, pooling = (
+        write_run(tmp_path, "point_clouds", name, clouds([share] * 3).assign(twin_in_training=False), curve=rising)
+        for name, share in (("set-1000", 0.9), ("pooling-1000", 0.85))
+    )
+    said = verdict("P3", layer, pooling)
+    assert said.startswith("too short (")
+    assert "; so far as in the paper: set layers − set pooling" in said
+    assert "; so far undecided: set pooling" in said
+
+
 def test_the_table_names_what_each_verdict_rests_on(tmp_path):
     run = write_run(tmp_path, "point_clouds", "set-1000", clouds([0.87] * 3))
     judgements = [judge(CLAIMS[name], measured(run)) for name in ("P2", "F1")]

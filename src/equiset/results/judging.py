@@ -331,7 +331,8 @@ def _combine(rulings: list[Ruling], remarks: list[str]) -> tuple[Verdict, str]:
         else:
             same = len({(ruling.verdict, ruling.reason) for ruling in deciding}) == 1
             reasons = [first.reason if same else labelled(first)]
-        return worst, "; ".join([*dict.fromkeys(reasons), *_so_far(undecided), *_unequal(deciding)])
+        so_far = _so_far(undecided) if worst != "undecided" else []  # else the reason has said it
+        return worst, "; ".join([*dict.fromkeys(reasons), *so_far, *_unequal(deciding)])
     if controls:
         return controls[0].verdict, labelled(controls[0])
     if failed:
@@ -344,7 +345,7 @@ def _combine(rulings: list[Ruling], remarks: list[str]) -> tuple[Verdict, str]:
 
 
 def _so_far(rulings: list[Ruling]) -> list[str]:
-    """Return which conditions are as in the paper, and which are not, with networks that still improve."""
+    """Return which open conditions are as in the paper, which are not, and which are undecided, as networks are now."""
     words = {"holds": "so far as in the paper", "differs": "so far not", "undecided": "so far undecided"}
     found: dict[str, list[str]] = {text: [] for text in words.values()}
     for ruling in rulings:
@@ -352,6 +353,8 @@ def _so_far(rulings: list[Ruling]) -> list[str]:
             number = replace(ruling.number, unfinished="", doubt="")
             verdict, _ = decide(ruling.condition.expect, number)  # type: ignore[arg-type]  # `beside` is not ruled on
             found[words[verdict]].append(ruling.condition.label)
+        elif ruling.verdict == "undecided" and ruling.condition.label:
+            found[words[ruling.verdict]].append(ruling.condition.label)
     return [f"{text}: {' and '.join(labels)}" for text, labels in found.items() if labels]
 
 
