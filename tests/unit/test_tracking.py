@@ -19,7 +19,7 @@ from equiset.config.resolve import REFERENCE, read_config, resolve
 from equiset.config.roles import Role
 from equiset.errors import EquisetError
 from equiset.experiments.mnist_sums.networks import SumNet
-from equiset.files import read_json, write_json
+from equiset.files import digest, read_json, write_json
 from equiset.results.measures import Measures, Number
 from equiset.results.runs import Run
 from equiset.tracking import database_file, send, store_uri
@@ -247,9 +247,10 @@ def trained(tmp_path):
     network = SumNet(settings, 3).eval()
     folder = evaluated(write_run(tmp_path, members=3))
     info = read_json(folder / "run.json")
+    save_weights(network, weights := folder / "weights.safetensors")
     spec = info["spec"] | {"device": "cpu", "settings": settings.model_dump(mode="json")}
-    write_json(folder / "run.json", info | {"spec": spec, "versions": {"torch": torch.__version__}})
-    save_weights(network, folder / "weights.safetensors")
+    more = {"spec": spec, "versions": {"torch": torch.__version__}, "weights_sha256": digest(weights)}
+    write_json(folder / "run.json", info | more)
     return folder, network
 
 
