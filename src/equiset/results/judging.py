@@ -331,7 +331,7 @@ def _combine(rulings: list[Ruling], remarks: list[str]) -> tuple[Verdict, str]:
         else:
             same = len({(ruling.verdict, ruling.reason) for ruling in deciding}) == 1
             reasons = [first.reason if same else labelled(first)]
-        so_far = _so_far(undecided) if worst != "undecided" else []  # else the reason has said it
+        so_far = _so_far(undecided) if worst != "undecided" else []  # "so far" is of claims that more runs may change
         return worst, "; ".join([*dict.fromkeys(reasons), *so_far, *_unequal(deciding)])
     if controls:
         return controls[0].verdict, labelled(controls[0])
