@@ -205,6 +205,18 @@ def test_a_figure_of_one_network_names_that_network_and_its_seed(tmp_path):
     assert foot.endswith("Seeds: 1.")
 
 
+def test_robustness_is_described_by_the_clouds_that_it_was_measured_on(tmp_path):
+    """A seed that was not measured has another accuracy, which no curve shows."""
+    table = pd.DataFrame({"mesh": np.arange(40), "draw": 0, "label": 1, "twin_in_training": False})
+    answers = [table.assign(predicted=(table["mesh"] < right).astype(int)) for right in (20, 30)]
+    runs = [write_run(tmp_path, "point_clouds", "set-1000", one, seed=n, classes=40) for n, one in enumerate(answers)]
+    rows = [("set-1000", 0, "rotation_degrees", angle, np.arange(40) < 16) for angle in (0.0, 90.0)]
+    names = ["variant", "seed", "changed", "value", "right"]
+    pd.DataFrame(rows, columns=names).assign(weights_sha256=WEIGHTS).to_parquet(tmp_path / "robustness.parquet")
+    shown = robustness(results_of("point_clouds", *runs, analyses={"robustness": tmp_path / "robustness.parquet"}))
+    assert shown.description.startswith("Accuracy on changed test clouds. Unchanged: set-1000 40.0")
+
+
 @pytest.mark.parametrize(("kind", "epoch"), [("part", "3"), ("stand-in", "")])
 def test_table_1_tells_when_a_network_came_into_the_range_of_the_paper(tmp_path, kind, epoch):
     """87 ± 1 % at 1000 particles: 86 % is in the range, and so is what falls below it again later."""
